@@ -103,7 +103,8 @@ def _all_problems(outcome: Outcome) -> Iterator[Problem]:
     """Yield all problems of a document, including problems that are reported conditionally."""
     yield from outcome.problems
     for part in outcome.parts:
-        yield from (warning for _, warning in part.trainings.warnings + part.trainings.shared)
+        found = part.trainings
+        yield from (problem for *_, problem in found.warnings + found.shared + found.uses)
         yield from (item for item in part.content if isinstance(item, Problem))
 
 

@@ -20,12 +20,12 @@ from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import requests
-from mlgen.kubernetes.quantity import natural
+from mlgen.kubernetes.quantity import natural, parse, times
 from mlgen.kubernetes.sidecars import is_sidecar
 from mlgen.kubernetes.validation import plans
 from mlgen.kubernetes.validation.rows import Plans, Spot
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.problems import Problem, ValuePath, similar
+from mlgen.problems import Problem, ValuePath, did_you_mean, similar
 
 HOSTNAME = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -90,18 +90,27 @@ def _amounts(_: Objects, pods: Pods) -> Iterator[Located]:
 
 def _devices(pods: Pods) -> dict[str, int]:
     """Return the number of accelerators that a pod requests, by resource."""
-    try:
-        amounts = requests(pods.template["spec"])
-    except ValueError:
-        return {}
-    pattern = FACTS["accelerators"]
-    found = {name: natural(text) or 0 for name, text in amounts.items() if re.match(pattern, name)}
+    found = {
+        name: natural(text) or 0
+        for name, text in _requests(pods).items()
+        if re.match(FACTS["accelerators"], name)
+    }
     return {name: count for name, count in found.items() if count}
+
+
+def _requests(pods: Pods) -> Mapping[str, str]:
+    try:
+        return requests(pods.template["spec"])
+    except ValueError:  # reported by the rules of the API server
+        return {}
 
 
 def _device(name: str) -> tuple[bool, str]:
     """Return whether a device plugin offers a resource, and the resource of which it is a typo."""
     domain, _, device = name.partition("/")
+    for pattern, meant in FACTS["misplaced"].items():
+        if re.fullmatch(pattern, name):
+            return False, meant
     vendors = FACTS["devices"]
     vendor = domain if domain in vendors else similar(domain, vendors, 0.9)
     first = domain.partition(".")[0]
@@ -116,39 +125,73 @@ def _device(name: str) -> tuple[bool, str]:
     return offered, f"{vendor}/{known}" if known else ""
 
 
-def _machines(_: Objects, pods: Pods) -> Iterator[Located]:
-    """Compare the devices of a pod with the machine type and the TPU slice that it selects."""
-    devices = _devices(pods)
-    selector = pods.template["spec"].get("nodeSelector") or {}
-    type_ = selector.get("node.kubernetes.io/instance-type", "")
-    count = devices.get("nvidia.com/gpu", 0)
-    for row in FACTS["instances"]:
-        match = re.fullmatch(row.get("type", ""), type_) if type_ else None
-        most = int(match[1]) if match and row.get("first") else row.get("gpus", 0)
-        if match and count > most:
-            at = (*POD, "nodeSelector", "node.kubernetes.io/instance-type")
-            yield at_pod(pods, at, "other-instance", type=type_, most=most, count=count)
-            return
+INSTANCE_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+
+
+def _machines(job: Objects, pods: Pods) -> Iterator[Located]:
+    """Compare the resources of a pod with the machines that it selects."""
+    devices, spec = _devices(pods), pods.template["spec"]
+    selector = spec.get("nodeSelector") or {}
+    terms = _node_terms(pods)
+    for key in INSTANCE_TYPES:
+        types = set().union(*(term.get(key, {""}) for term in terms))
+        at = (*POD, *(("nodeSelector", key) if key in selector else ("affinity", "nodeAffinity")))
+        for name, amount in _requests(pods).items():
+            known = [most for each in types for most in [_capacity(each, name)] if most]
+            most = max(known, key=parse, default="0")
+            if len(known) == len(types) and parse(amount) > parse(most):
+                values = {"type": " or ".join(sorted(types)), "name": name, "count": amount}
+                yield at_pod(pods, at, "other-instance", most=most, **values)
+                return
     for key in selector:
         vendor = next((v for label, v in FACTS["vendors"].items() if re.match(label, key)), "")
+        at = (*POD, "nodeSelector", key)
         if vendor and devices and not any(name.startswith(vendor) for name in devices):
-            at = (*POD, "nodeSelector", key)
             yield at_pod(pods, at, "other-vendor", key=key, name=next(iter(devices)))
+        # Elsewhere, containers can use GPUs without a request, if their runtime class is nvidia.
+        on_gke = key.startswith("cloud.google.com/gke-") and not spec.get("resourceClaims")
+        if vendor and on_gke and not any(map(_devices, job.pods)):
+            name = vendor + ("gpu" if vendor == "nvidia.com/" else "tpu")
+            yield at_pod(pods, at, "no-devices", key=key, name=name)
+            return
+
+
+def _slices(_: Objects, pods: Pods) -> Iterator[Located]:
+    """Compare the chips of pods with the TPU slice that they select."""
+    selector = pods.template["spec"].get("nodeSelector") or {}
     topology = str(selector.get("cloud.google.com/gke-tpu-topology", ""))
     accelerator = selector.get("cloud.google.com/gke-tpu-accelerator", "")
-    count = devices.get("google.com/tpu", 0)
+    count = _devices(pods).get("google.com/tpu", 0)
     sizes = [natural(size) or 0 for size in topology.split("x")]
-    chips, each = prod(sizes), FACTS["tpu"].get(accelerator)
-    if not (count and chips and each):
+    each, example = FACTS["tpu"].get(accelerator, (0, ""))
+    chips = prod(sizes)
+    if not (count and topology and each):
+        return
+    at = (*POD, "nodeSelector", "cloud.google.com/gke-tpu-topology")
+    if not chips or topology.count("x") != example.count("x"):
+        shown = {"accelerator": accelerator, "topology": topology, "example": example}
+        yield at_pod(pods, at, "tpu-axes", **shown)
         return
     most = min(each if chips <= each else 4, chips)
-    at = (*POD, "nodeSelector", "cloud.google.com/gke-tpu-topology")
-    values = {"count": count, "topology": topology, "most": most}
+    values: dict[str, Any] = {"count": count, "topology": topology, "most": most}
     if count > most:
         yield at_pod(pods, at, "tpu-host", accelerator=accelerator, **values)
     elif pods.count and (pods.count * count) % chips:
         of_slice = {"pods": f"{pods.count} pod{'s' * (pods.count > 1)}", "chips": chips}
         yield at_pod(pods, at, "tpu-slice", **values, **of_slice, replicas=chips // most)
+
+
+def _capacity(type_: str, name: str) -> str:
+    """Return the largest amount of a resource of a machine type; "" if it is not known."""
+    for row in FACTS["instances"]:
+        match = re.fullmatch(row.get("type", ""), type_) if name in row else None
+        if match:
+            return times(row[name], int(match[1] or 1) if match.re.groups else 1)
+    return ""
+
+
+NO_DEVICES = ("", "-1", "none", "void", "NoDevFiles")
+"""Values that hide all devices."""
 
 
 def _visible(_: Objects, pods: Pods) -> Iterator[Located]:
@@ -160,11 +203,12 @@ def _visible(_: Objects, pods: Pods) -> Iterator[Located]:
             count, value = natural(str(limits.get(device, ""))) or 0, env.get(name, "all")
             valid = 0
             for each in re.split(r"\s*,\s*", value.strip()):
-                index = natural(each)
-                if each in ("", "-1") or (index is not None and index >= count):
+                # The devices of the node, not of the container, have the indexes of this variable.
+                index = None if name == "NVIDIA_VISIBLE_DEVICES" else natural(each)
+                if each in NO_DEVICES or (index is not None and index >= count):
                     break
                 valid += 1
-            if "$(" not in value and value not in ("all", "void") and valid < count:
+            if "$(" not in value and value != "all" and valid < count:
                 number = [item["name"] for item in container["env"]].index(name)
                 values = {"name": name, "value": value, "hidden": count - valid, "count": count}
                 at = (*path, "env", number, "value")
@@ -355,7 +399,7 @@ def _env(_: Objects, pods: Pods) -> Iterator[Located]:
                 yield at_pod(pods, at, "not-expanded", **values, hint=hint)
 
 
-def _init(_: Objects, pods: Pods) -> Iterator[Located]:
+def _init(job: Objects, pods: Pods) -> Iterator[Located]:
     """Report init containers that never end."""
     for path, container in pods.containers():
         runs_once = path[-2] == "initContainers" and container.get("restartPolicy") != "Always"
@@ -363,9 +407,47 @@ def _init(_: Objects, pods: Pods) -> Iterator[Located]:
         is_known = container.get("command") or not container.get("args")
         if runs_once and is_known and is_sidecar(container):
             yield at_pod(pods, path, "endless-init", name=container["name"])
+        text = " ".join(map(str, container.get("command") or ()))
+        waits = re.search(FACTS["opens"], text) if runs_once else None
+        target = job.of_host(waits[1].partition(".")[0]) if waits else None
+        if waits and target and role_path(target.item) == role_path(pods.item):
+            values = {"name": container["name"], "host": waits[1]}
+            yield at_pod(pods, path, "waits-for-itself", **values)
 
 
-CHECKS = (_amounts, _machines, _visible, _selectors, _env, _init)
+HANDLERS = (
+    *("livenessProbe", "readinessProbe", "startupProbe"),
+    *("lifecycle.postStart", "lifecycle.preStop"),
+)
+
+
+def _names(_: Objects, pods: Pods) -> Iterator[Located]:
+    """Report ports and containers that a pod refers to by name, but does not have."""
+    containers = [each["name"] for _, each in pods.containers()]
+    for path, container in pods.containers():
+        ports = [str(port["name"]) for port in container.get("ports") or () if port.get("name")]
+        uses: list[tuple[str, ValuePath, list[str]]] = [
+            (
+                f"container {container['name']} has no port",
+                (*handler.split("."), kind, "port"),
+                ports,
+            )
+            for handler in HANDLERS
+            for kind in ("httpGet", "tcpSocket")
+        ]
+        source = ("valueFrom", "resourceFieldRef", "containerName")
+        uses += [
+            ("pod has no container", ("env", number, *source), containers)
+            for number in range(len(container.get("env") or ()))
+        ]
+        for lack, steps, names in uses:
+            name = value_at(container, steps)
+            if isinstance(name, str) and name not in names and not natural(name):
+                hint = did_you_mean(name, names) or "write a name that exists"
+                yield at_pod(pods, (*path, *steps), "no-name", lack=lack, name=name, hint=hint)
+
+
+CHECKS = (_amounts, _machines, _slices, _visible, _selectors, _env, _init, _names)
 
 UNIQUE = ("containers", "initContainers", "volumes", "volumeMounts")
 """Lists in which two items with the same key are a mistake, before they are merged."""

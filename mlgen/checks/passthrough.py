@@ -1,18 +1,21 @@
-"""Documents → warnings that depend on other documents.
+"""Documents → problems that depend on other documents.
 
-Training kinds that mlgen does not render, and claims that the pods of a job cannot share.
+Training kinds that mlgen does not render, claims that the pods of a job cannot share, and keys that
+a Secret or ConfigMap lacks.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from mlgen.checks._facts import in_job_file
-from mlgen.checks.pods import Objects, items_of
+from mlgen.checks._facts import at_pod, in_job_file, problem
+from mlgen.checks.pods import POD, Objects, items_of, value_at
 from mlgen.checks.storage import shared_claims
 from mlgen.documents.document import Document
 from mlgen.kubernetes.groups import group_kind, is_built_in
 from mlgen.kubernetes.objects import Object
-from mlgen.problems import Problem
+from mlgen.problems import Problem, ValuePath, choice
 from mlgen.resources import table
 
 OPERATORS = table("checks/operators")
@@ -34,32 +37,77 @@ class Trainings(NamedTuple):
     """One for each claim that several pods of a job use, with its namespace and name."""
     single: tuple[str, ...] = ()
     """The namespaces and names of claims that only the pods of one node can use."""
+    uses: tuple[tuple[str, str, Problem], ...] = ()
+    """One for each key that a job requires: the Secret or ConfigMap, and the key."""
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The keys of each Secret and ConfigMap."""
 
 
 def shared(job: str, objects: Sequence[Object], document: Document) -> Trainings:
-    """Return the claims that several pods of a job use.
+    """Return the claims that several pods of a job use, and the keys that its pods require.
 
     Args:
         job: the name of the job.
         objects: its objects.
         document: its job file.
     """
-    found = shared_claims(Objects(job, objects, alike=True))
+    own = Objects(job, objects, alike=True)
     claims = (
-        (_name_of_claim(name, each.item), document.located(in_job_file(each, document.data)))
-        for name, each in found
+        (_full_name(name, each.item), document.located(in_job_file(each, document.data)))
+        for name, each in shared_claims(own)
     )
-    return Trainings(shared=tuple(claims))
+    uses = []
+    for pods in own.distinct_pods:
+        for kind, name, path in _keys(POD, pods.template["spec"]):
+            key = str(value_at(pods.item, path))
+            found = at_pod(pods, path, "no-key", kind=kind, name=name, key=key, hint="")
+            located = document.located(in_job_file(found, document.data))
+            uses.append((f"{kind} {_full_name(name, pods.item)}", key, located))
+    return Trainings(shared=tuple(claims), uses=tuple(dict.fromkeys(uses)))
 
 
-def _name_of_claim(name: str, item: Object) -> str:
+def _full_name(name: str, item: Object) -> str:
     return f"{item['metadata'].get('namespace') or ''}/{name}"
+
+
+KEY_REFERENCES = {"secretKeyRef": "Secret", "configMapKeyRef": "ConfigMap"}
+VOLUMES = {"secret": "Secret", "configMap": "ConfigMap"}
+
+
+def _keys(path: ValuePath, value: Any) -> Iterator[tuple[str, str, ValuePath]]:
+    """Yield the keys that a part of a pod requires: kind and name of the object, and the path."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _keys((*path, number), item)
+    if not isinstance(value, dict) or value.get("optional"):
+        return
+    for field, inner in value.items():
+        at = (*path, field)
+        if isinstance(inner, dict) and not inner.get("optional"):
+            name = str(inner.get("secretName") or inner.get("name"))
+            if field in KEY_REFERENCES:
+                yield KEY_REFERENCES[field], name, (*at, "key")
+            if field in VOLUMES:
+                for number in range(len(inner.get("items") or ())):
+                    yield VOLUMES[field], name, (*at, "items", number, "key")
+        yield from _keys(at, inner)
+
+
+def _contents(path: ValuePath, item: Object) -> Iterator[tuple[str, Problem]]:
+    """Yield the values of a Secret that the API server cannot decode."""
+    data = item.get("data") if item.get("kind") == "Secret" else None
+    for key, text in data.items() if isinstance(data, dict) else ():
+        is_placeholder = not isinstance(text, str) or set(text) & set("${<")
+        try:
+            b64decode("" if is_placeholder else "".join(text.split()), validate=True)
+        except ValueError:
+            yield "", problem("not-base64", (*path, "data", key), key=key)
 
 
 def trainings(document: Document) -> Trainings:
     """Return the training kinds in a document that is not a job."""
     warnings: list[tuple[str, Problem]] = []
-    defined, single = list[str](), list[str]()
+    defined, single, contents = list[str](), list[str](), list[tuple[str, tuple[str, ...]]]()
     for path, item in items_of(document.data):
         if not isinstance(item, dict):
             continue
@@ -73,7 +121,13 @@ def trainings(document: Document) -> Trainings:
             claim = spec if isinstance(spec, dict) else {}
             modes, is_static = claim.get("accessModes"), "volumeName" in claim
             if modes in (["ReadWriteOnce"], ["ReadWriteOncePod"]) and not is_static:
-                single.append(_name_of_claim(str(metadata.get("name")), item))
+                single.append(_full_name(str(metadata.get("name")), item))
+        if item.get("kind") in VOLUMES.values() and isinstance(metadata, dict):
+            parts = (item.get(field) for field in ("data", "stringData", "binaryData"))
+            of_item = tuple(str(key) for part in parts if isinstance(part, dict) for key in part)
+            name = f"{item['kind']} {_full_name(str(metadata.get('name')), item)}"
+            contents.append((name, of_item))
+            warnings += ((name, document.located(each)) for name, each in _contents(path, item))
         kind = group_kind(item)[1]
         name = "/".join(group_kind(item))
         is_job = kind.endswith("Job") and not is_built_in(str(item.get("apiVersion")))
@@ -82,18 +136,21 @@ def trainings(document: Document) -> Trainings:
             message = f"mlgen passes the {kind} through unchanged; only {row['runs']} can run it"
             problem = Problem((*path, "kind"), message, "not-run", row["else"], warning=True)
             warnings.append((name, document.located(problem)))
-    return Trainings(tuple(warnings), tuple(defined), single=tuple(single))
+    return Trainings(tuple(warnings), tuple(defined), single=tuple(single), keys=tuple(contents))
 
 
 def across(found: Sequence[Trainings]) -> list[Problem]:
-    """Return the warnings that depend on several documents.
+    """Return the problems that depend on several documents.
 
     If the definition of a training kind is among the objects, its operator is assumed to be
     installed.
     """
     defined = {kind for each in found for kind in each.defined}
     single = {claim for each in found for claim in each.single}
+    keys = {name: of_item for each in found for name, of_item in each.keys}
+    uses = ((*use, keys[use[0]]) for each in found for use in each.uses if use[0] in keys)
     return [
         *(warning for each in found for kind, warning in each.warnings if kind not in defined),
         *(warning for each in found for claim, warning in each.shared if claim in single),
+        *(replace(lack, hint=choice(key, of)) for _, key, lack, of in uses if of and key not in of),
     ]

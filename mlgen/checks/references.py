@@ -317,6 +317,9 @@ GROUP: tuple[ValuePath, ...] = (
 )
 """The paths of the PodGroup's name in a pod template, one for each gang scheduler."""
 
+VOLCANO = "scheduling.volcano.sh"
+"""The API group of Volcano's PodGroup."""
+
 DEFAULT_SCHEDULER = "default-scheduler"
 
 GANG: ValuePath = ("spec", "scheduling", "gang")
@@ -348,7 +351,7 @@ def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Lo
         if is_native:
             yield from _differences(item, distinct)
         else:
-            yield from _other_schedulers(distinct, members, least)
+            yield from _other_schedulers(item, distinct, members, least)
     groups = set(map(_group, job.pods))
     yield from _unused(job, "PodGroup", groups, "no pod belongs to")
 
@@ -378,12 +381,15 @@ def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
                 yield broken(pods.item, (*POD, field), message, hint, "combination")
 
 
-def _other_schedulers(distinct: list[Pods], members: list[Pods], least: int) -> Iterator[Located]:
+def _other_schedulers(
+    group: Object, distinct: list[Pods], members: list[Pods], least: int
+) -> Iterator[Located]:
     """Yield a problem for pods of another scheduler, if the gang's scheduler lacks them.
 
-    A gang scheduler counts only its own pods.
+    A gang scheduler counts only its own pods. Volcano's is never Kubernetes' own.
 
     Args:
+        group: the PodGroup.
         distinct: one of each role's equal pods.
         members: all pods of the group.
         least: the number of pods that must start together.
@@ -392,11 +398,13 @@ def _other_schedulers(distinct: list[Pods], members: list[Pods], least: int) -> 
     for pods in members:
         counts[_scheduler(pods)] += pods.count or 0
     gang = max(counts, key=lambda name: (name != DEFAULT_SCHEDULER, counts[name]), default="")
+    if gang == DEFAULT_SCHEDULER and group_of(group["apiVersion"]) == VOLCANO:
+        gang = "volcano"
     for pods in distinct if counts[gang] < least else ():
         if _scheduler(pods) != gang:
             message = f"{title(pods.item)} has schedulerName {_scheduler(pods)}, but {gang} starts "
             message += f"its gang, and waits for {least} pods"
-            hint = f"remove schedulerName from the template, or write {gang}"
+            hint = f"remove schedulerName, or write {gang}"
             yield broken(pods.item, (*POD, "schedulerName"), message, hint, "combination")
 
 

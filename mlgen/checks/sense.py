@@ -62,13 +62,17 @@ def doubtful_values(job: Objects, job_file: Mapping[str, Any] | None = None) -> 
 
 
 def _dns_policy(pods: Pods) -> Iterator[Problem]:
-    """Report a DNS policy with which pods on the host network cannot resolve each other."""
+    """Report a DNS policy with which pods cannot resolve each other."""
     spec = pods.template["spec"]
     policy = spec.get("dnsPolicy")
-    if spec.get("hostNetwork") and policy in NODE_DNS:
+    on_host = spec.get("hostNetwork")
+    if policy == "Default" or (on_host and policy in NODE_DNS):
         path = (*role_path(pods.item), "template", "spec", "dnsPolicy")
-        message = f"with hostNetwork and dnsPolicy {policy}, names of other pods do not resolve"
-        hint = "write ClusterFirstWithHostNet, or network.host: true instead of hostNetwork"
+        with_host = "hostNetwork and " if on_host else ""
+        message = f"with {with_host}dnsPolicy {policy}, names of other pods do not resolve"
+        hint = "remove dnsPolicy"
+        if on_host:
+            hint = "write ClusterFirstWithHostNet, or network.host: true instead of hostNetwork"
         yield Problem(path, message, "combination", hint, warning=True)
 
 

@@ -14,6 +14,7 @@ from mlgen.checks._facts import FACTS, at_pod, holders, in_job_file, problem
 from mlgen.checks.cluster import node_count, own_terms
 from mlgen.checks.pods import Located, Objects, Pods, role_path, value_at
 from mlgen.checks.sense import few_bytes
+from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.rows import mapping
 from mlgen.objects.labels import ROLE, SUPERVISOR, WAITS
@@ -32,7 +33,7 @@ def storage_problems(job: Objects, job_file: Mapping[str, Any] | None = None) ->
         job: the objects of the job.
         job_file: the data of the job file; None if there is none.
     """
-    checks = (_few_bytes, _mounts, _uses, _checkpoints)
+    checks = (_few_bytes, _mounts, _unmounted, _uses, _checkpoints)
     each = (check(job, pods) for pods in job.distinct_pods for check in checks)
     for found in chain(_claims(job), *each):
         yield in_job_file(found, job_file or {})
@@ -95,6 +96,16 @@ def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
                 yield at_pod(pods, (*at, "mountPath"), "system", **values)
             elif whole and re.fullmatch(FACTS["file"], file):
                 yield at_pod(pods, (*at, "mountPath"), "directory", name=file)
+            elif whole and re.fullmatch(FACTS["shared_memory"], folder) and _on_disk(volume):
+                yield at_pod(pods, (*at, "mountPath"), "shared-disk", **values)
+            elif (
+                whole
+                and re.fullmatch(FACTS["programs"], folder)
+                and _source(volume) == "emptyDir"
+                and name not in _filled(pods, container)
+                and not _creates(container)
+            ):
+                yield at_pod(pods, (*at, "mountPath"), "system", **values)
             if _is_read_only(mount, volume) and re.fullmatch(FACTS["scratch"], folder):
                 found = {**values, "label": "the program", "hint": WRITABLE}
                 yield at_pod(pods, (*at, "mountPath"), "read-only", **found)
@@ -105,6 +116,41 @@ def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
             ):
                 values["volume"] = outer[2]["name"]
                 yield at_pod(pods, (*at, "mountPath"), "nested", **values)
+
+
+def _on_disk(volume: Object) -> bool:
+    """Return whether a volume is an emptyDir on the node's disk."""
+    empty = volume.get("emptyDir")
+    return _source(volume) == "emptyDir" and not (empty or {}).get("medium")
+
+
+def _filled(pods: Pods, container: Object) -> set[str]:
+    """Return the names of the volumes that other containers of a pod mount, and may fill."""
+    return {
+        mount["name"]
+        for _, each in pods.containers()
+        for mount in each.get("volumeMounts") or ()
+        if each is not container
+    }
+
+
+def _creates(container: Object) -> bool:
+    """Return whether a container runs a shell script that may create or test for files."""
+    program = [str(text) for field in ("command", "args") for text in container.get(field) or ()]
+    return any(map(is_shell, program)) and bool(re.search(CREATES, " ".join(program)))
+
+
+def _unmounted(_: Objects, pods: Pods) -> Iterator[Located]:
+    """Report volumes that no container mounts."""
+    used = {
+        mount["name"]
+        for _, container in pods.containers()
+        for field in ("volumeMounts", "volumeDevices")
+        for mount in container.get(field) or ()
+    }
+    for path, volume in pods.volumes():
+        if volume["name"] not in used:
+            yield at_pod(pods, path, "unmounted", volume=volume["name"])
 
 
 def _uses(job: Objects, pods: Pods) -> Iterator[Located]:
@@ -121,13 +167,23 @@ def _uses(job: Objects, pods: Pods) -> Iterator[Located]:
         for at, label, folder in _writes(path, container, words):
             holder = _holder(mounts, folder)
             values = {"label": label, "path": folder}
-            if holder and _is_read_only(*holder[1:]):
+            if holder and (_is_read_only(*holder[1:]) or _only_read(job, holder[2])):
                 kind, name = _source(holder[2]), holder[2]["name"]
                 hint = f"mount a writable volume, because a {kind} is read-only"
                 hint = hint if kind in READ_ONLY else WRITABLE
+                if not _is_read_only(*holder[1:]):
+                    hint = "write accessModes: [ReadWriteMany] in its claim"
                 yield at_pod(pods, at, "read-only", **values, volume=name, hint=hint)
             elif not holder and value_at(container, ("securityContext", "readOnlyRootFilesystem")):
                 yield at_pod(pods, at, "read-only-root", **values)
+
+
+def _only_read(job: Objects, volume: Object) -> bool:
+    """Return whether a volume is a claim of the job that pods can only read."""
+    name = value_at(volume, ("persistentVolumeClaim", "claimName"))
+    claim = job.of_kind("PersistentVolumeClaim").get(str(name))
+    modes: Any = value_at(claim, ("spec", "accessModes"))
+    return bool(modes == ["ReadOnlyMany"])
 
 
 WRITABLE = "remove readOnly, or mount another volume there"
@@ -164,6 +220,7 @@ def _writes(
         reads = not redirects and (only_reads or re.search(patterns["reads"], option))
         if (is_option or redirects) and not reads and re.match("/(?!dev/)", folder):
             yield at, text if redirects else option, folder
+    yield from _copies(path, container)
     for number, item in enumerate(container.get("env") or []):
         value = str(item.get("value") or "")
         if re.fullmatch(patterns["variables"], item["name"]) and value.startswith("/"):
@@ -209,6 +266,29 @@ SHARED = ("persistentVolumeClaim", "nfs")
 """Volumes that pods of several jobs can write to."""
 
 
+def _copies(path: ValuePath, container: Object) -> Iterator[tuple[ValuePath, str, str]]:
+    """Yield the targets of programs that copy files to their last argument."""
+    for at, words in _commands(path, container):
+        program = re.match(FACTS["copies"], " ".join(words))
+        targets = [word for word in words if not word.startswith("-")]
+        if program and re.match("/(?!dev/)", targets[-1]):
+            yield at, program[1], targets[-1]
+
+
+def _commands(path: ValuePath, container: Object) -> Iterator[tuple[ValuePath, list[str]]]:
+    """Yield the commands of a container, also of the scripts of a shell, with their paths."""
+    texts = [
+        ((*path, field, number), str(text))
+        for field in ("command", "args")
+        for number, text in enumerate(container.get(field) or [])
+    ]
+    if any(is_shell(text) for _, text in texts):
+        for at, text in texts:
+            yield from ((at, words) for words in simple_commands(text) if " " in text)
+    elif texts:
+        yield texts[-1][0], [text for _, text in texts]
+
+
 def _missing_files(
     job: Objects,
     pods: Pods,
@@ -224,17 +304,10 @@ def _missing_files(
         files, file = _files(job, volume), str(mount.get("subPath") or "")
         if files and file and file not in files:
             yield at_pod(pods, (*at, "subPath"), "no-file", **_missing(file, file, volume, files))
-    program = [str(text) for field in ("command", "args") for text in container.get(field) or ()]
-    if any(map(is_shell, program)) and re.search(CREATES, " ".join(program)):
+    if _creates(container):
         return
-    scripts = [text for text in program if " " in text] if any(map(is_shell, program)) else []
-    commands = [each for text in scripts for each in simple_commands(text)]
-    filled = {
-        mount["name"]
-        for path, each in pods.containers()
-        for mount in each.get("volumeMounts") or ()
-        if each is not container
-    }
+    commands = [words for _, words in _commands((), container)]
+    filled = _filled(pods, container)
     directory = str(container.get("workingDir") or "")
     is_script = (bool(re.search(r"[^/]\.(py|sh)$", text)) for _, text in words)
     script = next((number for number, found in enumerate(is_script) if found), None)
@@ -288,21 +361,28 @@ def _missing(path: str, file: str, volume: Object, files: list[str]) -> dict[str
 
 
 def _checkpoints(_: Objects, pods: Pods) -> Iterator[Located]:
-    """Report an evaluator that reads checkpoints from a directory that no other pod writes to."""
-    if pods.template["metadata"]["labels"].get(ROLE) != "evaluator":
-        return
-    for path, container in pods.containers():
+    """Report checkpoints that an evaluator or the next attempt cannot read."""
+    evaluates = pods.template["metadata"]["labels"].get(ROLE) == "evaluator"
+    # The supervisor replaces the pods of Jobs with this limit, and counts their restarts.
+    limits = (pods.item["spec"].get(name) for name in ("backoffLimit", "backoffLimitPerIndex"))
+    restarts = INT32_MAX in limits
+    pattern = FACTS["checkpoints"] if evaluates else FACTS["lost"]
+    for path, container in pods.containers() if evaluates or restarts else ():
         words = _words(path, container)
         mounts = _mounts_of(pods, path, container)
         for number, (at, text) in enumerate(words):
             option, equals, value = text.partition("=")
             following = words[number + 1][1] if number + 1 < len(words) else ""
             folder = value if equals else following
-            if not re.fullmatch(FACTS["checkpoints"], option) or not folder.startswith("/"):
+            if not re.fullmatch(pattern, option) or not folder.startswith("/"):
                 continue
             holder = _holder(mounts, folder)
             kind = _source(holder[2]) if holder else ""
-            if kind in ("", "emptyDir", "ephemeral"):
+            if holder and not evaluates:
+                name = holder[2]["name"]
+                if kind == "emptyDir" and name not in _filled(pods, container):
+                    yield at_pod(pods, at, "lost-checkpoints", path=folder, volume=name)
+            elif evaluates and kind in ("", "emptyDir", "ephemeral"):
                 own = f"is in its own {kind} volume" if kind else "is on no volume"
                 yield at_pod(pods, at, "own-checkpoints", path=folder, kind=own)
 

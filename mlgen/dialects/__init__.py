@@ -288,6 +288,8 @@ def _misspelt(version: str, name: str) -> Problem | None:
     if same_group or (versions and name not in COMMON_KINDS):
         message = f"unknown version {version} of {name}"
         hint = one_of(same_group or versions)
+        if group == group_of(API_VERSION) and name != KIND:
+            hint = f"write kind: {KIND} for a job file; for the operator's {name}, {hint}"
         return Problem(("apiVersion",), message, "unknown-kind", hint)
     kinds = list(dict.fromkeys(kind for other, kind in _known() if group_of(other) == group))
     similar = did_you_mean(name, kinds, cutoff=0.7)

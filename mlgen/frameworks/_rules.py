@@ -132,6 +132,9 @@ def _fields(topology: Topology) -> Iterator[Problem]:
         yield problem("suspend-with-kueue")
     if network.cluster_domain and not job.namespace:
         yield problem("domain-without-namespace")
+    _, services, domain = f".{network.cluster_domain}".partition(".svc.")
+    if services:
+        yield problem("domain-of-services", domain=domain)
     if network.mesh == "native" and network.on_host:
         yield problem("mesh-on-host")
 

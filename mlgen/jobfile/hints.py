@@ -14,7 +14,7 @@ from mlgen.flow import MAX_FLOW, flow, words
 from mlgen.jobfile.model import KIND
 from mlgen.jobfile.schema import base
 from mlgen.kubernetes.definitions import definition
-from mlgen.kubernetes.quantity import cure
+from mlgen.kubernetes.quantity import cure, seconds
 from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean, listed, similar
 from mlgen.resources import table
 
@@ -31,6 +31,9 @@ SLOT = re.compile(r"\b(MAIN|ROLES?|VALUE)\b")
 
 MAX_WRITTEN = 50
 """The maximum length of values in hints, in characters."""
+
+DEVICES = r"[\w-]+(?::[\w-]+)?:([0-9]{1,3})"
+"""Devices as SkyPilot and Slurm write them: `A100:8`, `gpu:a100:8`."""
 
 SPEC: ValuePath = ("spec",)
 ROLES: ValuePath = ("spec", "roles")
@@ -173,6 +176,8 @@ def for_field(job: JobFile, path: ValuePath, name: str, value: Any, known: Seque
     same = _same(name, known)
     if same:
         return f'did you mean "{same}"?'
+    if (path == SPEC or _is_role(path)) and _meant(name, "advice"):
+        return _meant(name, "advice")
     if "volumes" in path[:-1]:
         meant = _meant(name, "volumes")
         claim = value.get("claimName") if meant == "pvc" and isinstance(value, dict) else value
@@ -227,6 +232,11 @@ def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
         value = None  # its fields also have other names
     if isinstance(value, str) and target.startswith(".") and ": " not in target:
         value = _meant(value, "values") or value
+    if target.endswith("Seconds") and isinstance(value, str):
+        value = value if seconds(value) is None else seconds(value)
+    amount = re.fullmatch(DEVICES, value) if isinstance(value, str) else None
+    if amount and "/gpu" in target:
+        value = int(amount[1])
     if target.startswith("."):
         target = target[1:] if path == SPEC or is_role else f"spec{target}"
     role = _mapping(job.data, *path) if is_role else {}
@@ -288,7 +298,7 @@ def for_type(path: ValuePath, types: Sequence[str], value: Any, text: str | None
     if isinstance(value, str):
         return _for_string(path, types, value)
     if isinstance(value, dict):
-        return _for_mapping(path, value) if "array" in types else ""
+        return _for_mapping(path, types, value)
     if isinstance(value, list):
         return _for_list(path, types, value)
     return _for_scalar(path, types, value, text)
@@ -328,38 +338,44 @@ def _for_string(path: ValuePath, types: Sequence[str], value: str) -> str:
         return f"write {word}"
     if "integer" in types:
         return _for_integer(value)
-    if "object" in types and path[-2:-1] and path[-2] in ITEMS:
-        return f"write {ITEMS[path[-2]].replace('NAME', flow(value))}"
+    field_name = next(step for step in reversed(path) if isinstance(step, str))
+    for pattern, mapping in texts("mappings").items() if "object" in types else ():
+        if match := re.fullmatch(pattern, f"{field_name} {value}"):
+            return f"write {mapping.format(value, *map(flow, match.groups()))}"
     if "array" in types and value and path[-1] in WORD_LISTS:
         return f"write {words(value, command=path[-1] == 'command')}"
     return f"write [{flow(value)}]" if "array" in types and len(value) < MAX_FLOW else ""
-
-
-ITEMS: Mapping[str | int, str] = {
-    "envFrom": "{secretRef: {name: NAME}}",
-    "imagePullSecrets": "{name: NAME}",
-    "waitFor": "{role: NAME}",
-}
-"""The items of lists in which a string may be meant as a name."""
-
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _for_integer(value: str) -> str:
     """Return a hint for a string that means an integer: a duration, or a mapping of ports."""
     if re.search(r"[$]|\{\{|<.+>", value):
         return "mlgen does not fill in placeholders; write the number, or pass it with --set"
-    if match := re.fullmatch(r"(\d+)([smhd])", value):
-        return f"write {int(match[1]) * SECONDS[match[2]]}"
+    duration = seconds(value)
+    if duration is not None:
+        return f"write {duration}"
     match = re.fullmatch(r"\d+:(\d+)", value)
     return f"write {match[1]}" if match else ""
 
 
-def _for_mapping(path: ValuePath, value: Mapping[str, Any]) -> str:
-    """Return a hint to write a mapping as a list, for a container's variables or other fields."""
+def _for_mapping(path: ValuePath, types: Sequence[str], value: Mapping[str, Any]) -> str:
+    """Return a hint to write a mapping as a list or a string."""
+    if "string" in types:
+        text = value.get("repository") if path[-1] == "image" else None
+        if isinstance(text, str):  # Helm
+            tag = value.get("tag")
+            return f"write {flow(f'{text}:{tag}' if tag else text)}"
+        only = next(iter(value.values())) if len(value) == 1 else None
+        return f"write {flow(only)}" if isinstance(only, str) and value.keys() <= NAMES else ""
+    if "array" not in types:
+        return ""
     if path[-1] != "env" or any(isinstance(inner, dict | list) for inner in value.values()):
         return "start each item with a dash"
     return f"write {_short([{'name': name, 'value': str(v)} for name, v in value.items()])}"
+
+
+NAMES = {"claimName", "name", "path", "secretName"}
+"""Fields of Kubernetes with the name of an object, in place of which a string is expected."""
 
 
 def _by_name(path: ValuePath, items: Sequence[Any]) -> dict[str, Any]:
@@ -402,4 +418,7 @@ def for_choice(value: str, allowed: Sequence[str]) -> str:
 def for_quantity(pattern: str, value: str) -> str:
     """Return a hint for a quantity with a wrong unit; "" unless the pattern is for quantities."""
     is_quantity = pattern == base()["definitions"]["quantity"]["pattern"]
+    devices = re.fullmatch(DEVICES, value)
+    if is_quantity and devices:
+        return f"write the number of devices by their resource, as in nvidia.com/gpu: {devices[1]}"
     return cure(value) if is_quantity else ""

@@ -29,6 +29,7 @@ from mlgen.problems import (
     described,
     did_you_mean,
     listed,
+    one_of,
     shown,
 )
 
@@ -251,6 +252,8 @@ def _of_error(error: Any, document: Document, job: JobFile) -> Iterator[Problem]
         yield document.located(Problem((*path, value), message, code, hint), key=True)
     elif rule == "oneOf" and _is_misnamed(error, known):
         return
+    elif rule == "enum" and error.schema.get("type") == "string" and not isinstance(value, str):
+        return  # the wrong type is reported
     else:
         message, hint, code = _bad_value(error, document.texts.get(path), job)
         if code == "wrong-type" and document.places.get(path) == overrides.SETTING:
@@ -326,7 +329,15 @@ def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Co
         message = f"expected {expected}, got {described(value, text)}"
         path = tuple(error.absolute_path)
         hint = job.for_role(path[2]) if job.is_job_file and path[:-1] == ROLES else ""
-        return message, hint or hints.for_type(path, types, value, text), "wrong-type"
+        hint = hint or hints.for_type(path, types, value, text)
+        if "enum" in error.schema:
+            hint = one_of(error.schema["enum"])
+        elif value is None and error.schema.get("minLength"):
+            hint = "write a value, or remove it"
+        examples = error.schema.get("examples")
+        if types == ["object"] and examples and not hint and not isinstance(value, dict | list):
+            hint = f"for example {flow(examples[0])}"
+        return message, hint, "wrong-type"
     if rule in ("enum", "const"):
         allowed = limit if isinstance(limit, list) else [limit]
         hint = hints.for_choice(str(value), [str(word) for word in allowed])

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlgen.flow import flow, words
 from mlgen.kubernetes.definitions import definition, element, is_definition
+from mlgen.kubernetes.quantity import seconds
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import SURE, choice, did_you_mean, one_of
 from mlgen.resources import table
@@ -141,8 +142,9 @@ def for_scalar(kind: str, value: Any, text: str | None) -> str:
     if isinstance(value, dict | list):
         return ""
     if isinstance(value, str) and kind in ("int32", "int64"):
-        if value[-1:] == "s" and value[:-1].isdecimal():
-            return f"write {value[:-1]}"
+        duration = seconds(value)
+        if duration is not None:
+            return f"write {duration}"
         return "remove the quotes" if value.isdecimal() else ""
     if isinstance(value, str):
         return "remove the quotes" if value in ("true", "false") else ""

@@ -99,6 +99,17 @@ def cure(text: str) -> str:
     return f"write {two}" if binary else f"write {number}{prefix.replace('K', 'k')} or {two}"
 
 
+def seconds(text: str) -> int | None:
+    """Return a duration in seconds: 5m, 24h, Slurm's 2-12:00:00; None for other texts."""
+    if match := re.fullmatch(r"([0-9]{1,9})([smhd])", text):
+        return int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+    match = re.fullmatch(r"(?:([0-9]{1,4})-)?([0-9]{1,4}):([0-9]{2}):([0-9]{2})", text)
+    if not match:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
 _MISWRITTEN = r"([0-9]+(?:\.[0-9]+)?)\s*([kKMmGgTtPp]?)(i?)([bB]?)"
 """A quantity with a space, a unit in the wrong case, or `B` for bytes."""
 

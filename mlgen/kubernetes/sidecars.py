@@ -23,7 +23,10 @@ ENDLESS = re.compile(
 )
 """Parts of a command that run forever, unless another part (ENDS) stops them."""
 
-ENDS = re.compile(r"\b(break|exit|return|kill|pkill|timeout|trap)\b|--pid\b|&\s*(\n|$|\w)")
+ENDS = re.compile(r"\b(break|exit|return|kill|pkill|timeout|trap)\b|--pid\b")
+
+BACKGROUND = re.compile(r"&\s*(\n|$|\w)")
+"""The end of a command that runs in the background."""
 
 ROLES = re.compile(
     r"(^|[-_])(agent|collector|daemon|dashboard|exporter|forwarder|log|logger|logging|logs|metrics"
@@ -35,8 +38,9 @@ ROLES = re.compile(
 def is_sidecar(container: Mapping[str, Any]) -> bool:
     """Return whether a container clearly runs forever, judged by its program or command."""
     text = " ".join(_words(container))
-    if ENDLESS.search(text):
-        return not ENDS.search(text)
+    endless = ENDLESS.search(text)
+    if endless:
+        return not (ENDS.search(text) or BACKGROUND.search(text, endless.end()))
     return _is_known(container) and not ONE_SHOT.search(text)
 
 

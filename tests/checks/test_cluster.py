@@ -3,6 +3,7 @@
 import pytest
 
 import mlgen
+from mlgen.kubernetes.versions import KubeVersion
 
 JOB = {
     "apiVersion": "mlgen.dev/v1alpha1",
@@ -70,6 +71,23 @@ def env(**values):
     return job(env=values)
 
 
+def init(script, **fields):
+    command = ["sh", "-c", script] if isinstance(script, str) else script
+    return pod(initContainers=[{**INIT, "command": command, **fields}])
+
+
+def main(**fields):
+    return pod(containers=[{"name": "main", **fields}])
+
+
+def mounted(source):
+    mounts = [{"name": "a", "mountPath": "/a"}]
+    containers = [{"name": "main", "volumeMounts": mounts}]
+    return {"volumes": [{"name": "a", "emptyDir": source}], "containers": containers}
+
+
+INSTANCE = "node.kubernetes.io/instance-type"
+GKE = "cloud.google.com/gke-accelerator"
 INIT = {"name": "a", "image": "busybox:1"}
 
 WRONG = [
@@ -92,16 +110,41 @@ WRONG = [
     (claim(1, extra={"resources": {"requests": {"storage": 100}}}), "100 is 100 bytes"),
     (
         on("node.kubernetes.io/instance-type", "p3.2xlarge", nvidia_com__gpu=8),
-        "a node of the type p3.2xlarge has 1 GPUs, but a pod requests 8",
+        "a node of the type p3.2xlarge has 1 nvidia.com/gpu, but a pod requests 8",
     ),
     (
         on("node.kubernetes.io/instance-type", "a2-highgpu-4g", nvidia_com__gpu=8),
-        "a node of the type a2-highgpu-4g has 4 GPUs, but a pod requests 8",
+        "a node of the type a2-highgpu-4g has 4 nvidia.com/gpu, but a pod requests 8",
     ),
     (
         on("node.kubernetes.io/instance-type", "m5.4xlarge", nvidia_com__gpu=1),
-        "a node of the type m5.4xlarge has 0 GPUs, but a pod requests 1",
+        "a node of the type m5.4xlarge has 0 nvidia.com/gpu, but a pod requests 1",
     ),
+    (
+        on("beta.kubernetes.io/instance-type", "a2-highgpu-1g", nvidia_com__gpu=4),
+        "a node of the type a2-highgpu-1g has 1 nvidia.com/gpu",
+    ),
+    (on(INSTANCE, "g5.xlarge", memory="64Gi"), "g5.xlarge has 16Gi memory"),
+    (on(INSTANCE, "g2-standard-24", cpu=48), "g2-standard-24 has 24 cpu"),
+    (
+        on(INSTANCE, "p4d.24xlarge", vpc_amazonaws_com__efa=32),
+        "p4d.24xlarge has 4 vpc.amazonaws.com/efa",
+    ),
+    (
+        nodes(
+            {"key": INSTANCE, "operator": "In", "values": ["g5.xlarge", "g5.12xlarge"]},
+            resources={"nvidia.com/gpu": 8},
+        ),
+        "a node of the type g5.12xlarge or g5.xlarge has 4 nvidia.com/gpu",
+    ),
+    (on(GKE, "nvidia-a100", nvidia_com__gpu=8), "no node has this label with the value"),
+    (on(GKE, "A100", nvidia_com__gpu=8), "no node has this label with the value A100"),
+    (on(GKE, "nvidia-l4", cpu=8), "the pods run on nodes with accelerators"),
+    (tpu("4x4", 4, 4, "v5litepod-16"), "with the value v5litepod-16"),
+    (tpu("4x4", 4, 4, "tpu-v5e"), "with the value tpu-v5e"),
+    (tpu("2x2x4", 4, 4), "tpu-v5-lite-podslice has no topology 2x2x4"),
+    (tpu("4x4", 4, 4, "tpu-v5p-slice"), "tpu-v5p-slice has no topology 4x4"),
+    (tpu("v5e-16", 4, 4), "tpu-v5-lite-podslice has no topology v5e-16"),
     (tpu("2x4", 1, 16), "but a host of tpu-v5-lite-podslice with the topology 2x4 has at most 8"),
     (tpu("4x4", 2, 8), "with the topology 4x4 has at most 4"),
     (tpu("4x4", 2, 4), "2 pods with 4 chips each do not fill slices of the topology 4x4"),
@@ -118,6 +161,13 @@ WRONG = [
         job(resources={"amd.com/gpu": 8}, env={"HIP_VISIBLE_DEVICES": "8,9"}),
         "HIP_VISIBLE_DEVICES=8,9 hides 8 of the 8",
     ),
+    (
+        job(1, {"nvidia.com/gpu": 2}, env={"NVIDIA_VISIBLE_DEVICES": "none"}),
+        "NVIDIA_VISIBLE_DEVICES=none hides 2 of the 2",
+    ),
+    (job(resources={"nvidia.com/mig-1g5gb": 1}), "no device plugin offers nvidia.com/mig-1g5gb"),
+    (job(resources={"aws.amazon.com/efa": 4}), "no device plugin offers aws.amazon.com/efa"),
+    (job(resources={"cloud.google.com/tpu": 4}), "no device plugin offers cloud.google.com/tpu"),
     (job(resources={"nvidia.com/mig-2g.20gb": 3}), "only one MIG device, but the container has 3"),
     (volume("/data:rw", {"pvc": "a"}), 'mounted at a directory named "/data:rw"'),
     (volume("/srv/data:/data", {"pvc": "a"}), 'directory named "/srv/data:/data"'),
@@ -171,6 +221,10 @@ WRONG = [
         affinity("podAntiAffinity", labels={"training.kubeflow.org/job-name": "x"}),
         "has the label training.kubeflow.org/job-name: x, so the term has no effect",
     ),
+    (
+        job(scheduling={"gang": "volcano", "schedulerName": "default-scheduler"}),
+        "but volcano starts its gang",
+    ),
     (pod(priority=7), "the admission plugin Priority rejects a pod with priority 7"),
     (pod(nodeSelector={"kubernetes.io/arch": "x86_64"}), 'unknown value "x86_64"'),
     (pod(nodeSelector={"kubernetes.io/os": "windows"}), "run on Linux, not on windows"),
@@ -180,11 +234,61 @@ WRONG = [
         ),
         "mutually exclusive",
     ),
+    (pod(securityContext={"runAsNonRoot": True, "runAsUser": 0}), "are mutually exclusive"),
+    (
+        main(securityContext={"capabilities": {"add": ["CAP_IPC_LOCK"]}}),
+        "Kubernetes writes capabilities without CAP_",
+    ),
+    (env(**{"LEARNING RATE": "1"}), 'the name "LEARNING RATE" contains a space'),
+    (volume("/v", {"nfs": {"server": "nfs://a", "path": "/a"}}), '"nfs://a" is not a host name'),
+    (volume("/v", {"nfs": {"server": "a:/b", "path": "/"}}), '"a:/b" is not a host name'),
+    (pod(dnsPolicy="Default"), "with dnsPolicy Default, names of other pods do not resolve"),
+    (init("redis & sleep infinity"), "the init container a does not end"),
+    (
+        init("until nc -z -w 2 ctr-worker-0.ctr 29500; do sleep 1; done"),
+        "waits for a port of ctr-worker-0.ctr, which opens only after",
+    ),
+    (
+        main(readinessProbe={"httpGet": {"port": "health"}}, ports=[{"containerPort": 1}]),
+        "the container main has no port health",
+    ),
+    (
+        env(
+            CPUS={
+                "valueFrom": {"resourceFieldRef": {"containerName": "x", "resource": "limits.cpu"}}
+            }
+        ),
+        "the pod has no container x",
+    ),
+    (
+        volume("/d", {"pvc": "a", "readOnly": True})
+        | {
+            "spec": volume("/d", {"pvc": "a", "readOnly": True})["spec"]
+            | {"initContainers": [{**INIT, "command": ["aws", "s3", "sync", "s3://a", "/d"]}]}
+        },
+        "aws s3 sync writes to /d, but the volume v is mounted read-only",
+    ),
+    (
+        claim(2, ["ReadOnlyMany"], command=["torchrun", "a.py", "--save-dir=/v"]),
+        "--save-dir writes to /v, but the volume v is mounted read-only",
+    ),
+    (volume("/opt/conda", {"emptyDir": {}}), "the volume v replaces /opt/conda of the image"),
+    (volume("/dev/shm", {"emptyDir": {}}), "replaces the shared memory at /dev/shm by a disk"),
+    (
+        volume(
+            "/c",
+            {"emptyDir": {}},
+            ["torchrun", "a.py", "--checkpoint-dir", "/c/1"],
+            runPolicy={"restartScope": "All"},
+        ),
+        "the checkpoints in /c/1 are lost when the replicas restart in new pods",
+    ),
     (pod(volumes=[{"name": "a", "emptyDir": {"medium": "RAM"}}]), 'unknown value "RAM"'),
     (
         pod(initContainers=[{**INIT, "command": ["sleep", "infinity"]}]),
         "the init container a does not end",
     ),
+    (pod(volumes=[{"name": "a", "emptyDir": {}}]), "no container mounts the volume a"),
     (pod(containers=[INIT, INIT]), "two containers have the name a"),
     (pod(volumes=[{"name": "a", "emptyDir": {}}] * 2), "two volumes have the name a"),
     (
@@ -267,6 +371,40 @@ RIGHT = {
         "node.kubernetes.io/instance-type", "a2-megagpu-16g", nvidia_com__gpu=16
     ),
     "half of a machine": on("node.kubernetes.io/instance-type", "p4d.24xlarge", nvidia_com__gpu=4),
+    "a machine's whole memory": on(INSTANCE, "p5.48xlarge", cpu=190, memory="2000Gi"),
+    "one of two machines": nodes(
+        {"key": INSTANCE, "operator": "In", "values": ["g5.xlarge", "g5.48xlarge"]},
+        resources={"nvidia.com/gpu": 8},
+    ),
+    "one known machine": nodes(
+        {"key": INSTANCE, "operator": "In", "values": ["g5.xlarge", "gpu-box"]},
+        resources={"nvidia.com/gpu": 8},
+    ),
+    "GPUs on GKE": on(GKE, "nvidia-h100-80gb", nvidia_com__gpu=8),
+    "old GPUs on GKE": on(GKE, "nvidia-tesla-t4", nvidia_com__gpu=1),
+    "future GPUs on GKE": on(GKE, "nvidia-b300", nvidia_com__gpu=8),
+    "future TPUs": tpu("2x2x1", 1, 4, "tpu8x-slice"),
+    "an unknown MIG profile": job(resources={"nvidia.com/mig-1g.11gb": 1}),
+    "another port": main(readinessProbe={"httpGet": {"port": 80}}),
+    "a named port": main(
+        readinessProbe={"httpGet": {"port": "a"}}, ports=[{"name": "a", "containerPort": 1}]
+    ),
+    "a wait for another service": init("until nc -z ctr-db 5432; do sleep 1; done"),
+    "a wait for a name": init("until nslookup ctr-worker-0.ctr; do sleep 1; done"),
+    "a server in the background": init("tail -f /log & sleep 5"),
+    "a download from a claim": volume("/d", {"pvc": "a", "readOnly": True})
+    | {
+        "spec": volume("/d", {"pvc": "a", "readOnly": True})["spec"]
+        | {"initContainers": [{**INIT, "command": ["aws", "s3", "sync", "/d", "s3://a"]}]}
+    },
+    "data for all": claim(2, ["ReadOnlyMany"], command=["torchrun", "a.py", "--data-dir=/v"]),
+    "an environment on a claim": volume("/opt/conda", {"pvc": "a"}),
+    "checkpoints in a pod that restarts in place": volume(
+        "/c",
+        {"emptyDir": {}},
+        ["torchrun", "a.py", "--checkpoint-dir=/c"],
+        restartPolicy="OnFailure",
+    ),
     "an unknown machine": on("node.kubernetes.io/instance-type", "gpu-box", nvidia_com__gpu=8),
     "CPUs": on("node.kubernetes.io/instance-type", "m5.4xlarge", cpu=8),
     "a slice of two hosts": tpu("2x4", 2, 4),
@@ -281,8 +419,8 @@ RIGHT = {
     "devices by a variable": job(
         1, {"nvidia.com/gpu": 2}, env={"A": "0", "CUDA_VISIBLE_DEVICES": "$(A)"}
     ),
-    "memory volume": pod(volumes=[{"name": "a", "emptyDir": {"medium": "Memory"}}]),
-    "huge pages": pod(volumes=[{"name": "a", "emptyDir": {"medium": "HugePages-2Mi"}}]),
+    "memory volume": pod(**mounted({"medium": "Memory"})),
+    "huge pages": pod(**mounted({"medium": "HugePages-2Mi"})),
     "certificates": volume("/etc/ssl/certs", {"configMap": "ca"}),
     "ssh settings": volume("/etc/ssh", {"secret": "ssh"}),
     "a file of /etc": volume("/etc/nccl.conf", {"configMap": "a", "subPath": "nccl.conf"}),
@@ -349,6 +487,10 @@ RIGHT = {
     "one pod on a node": pod(1, nodeName="n1", hostNetwork=True),
     "ports by replica": job(network={"host": True}, nodeSelector={"kubernetes.io/hostname": "n1"}),
     "Linux": pod(nodeSelector={"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64"}),
+    "a renamed Volcano": job(scheduling={"gang": "volcano", "schedulerName": "volcano-2"}),
+    "coscheduling in Kubernetes' own scheduler": job(
+        scheduling={"gang": "coscheduling", "schedulerName": "default-scheduler"}
+    ),
     "priority with a class": pod(priority=7, priorityClassName="high"),
     "an init container that ends": pod(
         initContainers=[{**INIT, "command": ["sh", "-c", "until nc -z db 1; do sleep 1; done"]}]
@@ -356,9 +498,7 @@ RIGHT = {
     "a sidecar": pod(
         initContainers=[{**INIT, "restartPolicy": "Always", "command": ["tail", "-f", "/log"]}]
     ),
-    "the same name in two lists": pod(
-        volumes=[{"name": "a", "emptyDir": {}}], initContainers=[INIT]
-    ),
+    "the same name in two lists": pod(**mounted({}), initContainers=[INIT]),
     "a variable of the map": env(ROOT="/d", DATA="$(ROOT)/train"),
     "a pattern": env(PATTERN="^a$", PRICE="5$", FORMAT="${now:%Y}"),
     "a prompt": env(PROMPT="pay $USD or ${name}"),
@@ -398,6 +538,17 @@ RIGHT = {
 @pytest.mark.parametrize("document", RIGHT.values(), ids=RIGHT)
 def test_values_that_a_cluster_can_use(document):
     assert [str(problem) for problem in problems(document)] == []
+
+
+@pytest.mark.parametrize(("version", "count"), [((1, 33), 1), ((1, 35), 0)])
+def test_the_restart_policy_of_an_init_container(version, count):
+    document = init(["ls"], restartPolicy="OnFailure")
+    try:
+        found = mlgen.validate(document, mlgen.Options(KubeVersion(*version))).warnings
+    except mlgen.MlgenError as error:
+        found = error.problems
+
+    assert len(found) == count
 
 
 def problems(document):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen import validate
+from mlgen import MlgenError, validate
 
 RAY = "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: a}\n"
 
@@ -42,6 +42,45 @@ def test_a_kind_that_trains_is_warned_of(version, kind, text):
 
     assert warning.startswith(f"<text>:2:7: warning: kind: mlgen passes the {kind} through")
     assert text in warning
+
+
+JOB = """
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: a}
+spec:
+  framework: pytorch
+  image: a/a
+  env: {LR: {valueFrom: {%sKeyRef: {name: hub, key: lr%s}}}}
+  roles: {worker: {}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "optional", "expected"),
+    [
+        ("configMap", "data: {lr: x}", "", ""),
+        ("configMap", "data: {rl: x}", "", "the ConfigMap hub has no key lr; use rl [reference]"),
+        ("configMap", "data: {rl: x}", ", optional: true", ""),
+        ("configMap", "metadata: {name: b}\ndata: {rl: x}", "", ""),
+        ("configMap", "metadata: {name: hub, namespace: c}\ndata: {rl: x}", "", ""),
+        ("configMap", "immutable: true", "", ""),
+        ("secret", "data: {lr: eA==}", "", ""),
+        ("secret", "stringData: {lr: hf_x}", "", ""),
+        ("secret", "stringData: {token: hf_x}", "", "the Secret hub has no key lr; use token"),
+        ("secret", "data: {lr: hf_x}", "", "the value of lr is not base64, so the API server rej"),
+        ("secret", "data: {lr: $TOKEN}", "", ""),
+    ],
+)
+def test_keys_that_another_document_lacks(kind, data, optional, expected):
+    name = "" if "metadata" in data else "metadata: {name: hub}\n"
+    other = f"apiVersion: v1\nkind: {kind[0].upper()}{kind[1:]}\n{name}{data}\n"
+    try:
+        found = warnings(JOB % (kind, optional), other)
+    except MlgenError as error:
+        found = [str(problem) for problem in error.problems]
+
+    assert expected in found[0] if expected else not found, found
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,8 @@ def test_references_that_are_not_replaced(container, reasons):
         ({"hostNetwork": True, "dnsPolicy": "ClusterFirst"}, 1, False),
         ({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}, 2, False),
         ({"hostNetwork": True, "dnsPolicy": "None"}, 2, False),
-        ({"dnsPolicy": "Default"}, 2, False),
+        ({"dnsPolicy": "Default"}, 2, True),
+        ({"dnsPolicy": "Default"}, 1, False),
     ],
 )
 def test_a_dns_policy_without_the_names_of_peers(spec, replicas, warns):

@@ -106,6 +106,13 @@ def test_a_document_that_is_no_object_is_rejected(data, path, message):
         ("mlgen.dev/v1", "TrainingJob", "apiVersion", "use mlgen.dev/v1alpha1"),
         ("mlgen.dev/v1alpha1", "TrainingJbo", "kind", 'did you mean "TrainingJob"?'),
         ("mlgen.dev/v1alpha1", "A", "kind", "use TrainingJob"),
+        (
+            *("mlgen.dev/v1alpha1", "MarsJob", "apiVersion"),
+            (
+                "write kind: TrainingJob for a job file; "
+                "for the operator's MarsJob, use training.kubedl.io/v1alpha1"
+            ),
+        ),
         ("elasticdl.org/v1", "A", "kind", "use ElasticAIJob"),
         (
             "elasticdl.org/v2",

@@ -531,7 +531,10 @@ def test_a_task_without_a_role_is_an_error(tasks):
         (
             "spec.tasks.0",
             f"the plugin tensorflow has no role for the task board, only for {ROLES}",
-            "move the task to a separate job, or remove the plugin",
+            (
+                "write the name of the task in the arguments of the plugin, "
+                "move the task to a separate job, or remove the plugin"
+            ),
         )
     ]
 

@@ -315,7 +315,12 @@ def test_problems_that_do_not_prevent_training_are_warnings():
 
 @pytest.mark.parametrize(
     ("domain", "namespace", "wrong"),
-    [(None, None, []), ("c.local", "ads", []), ("c.local", None, ["network.clusterDomain"])],
+    [
+        (None, None, []),
+        ("c.local", "ads", []),
+        ("c.local", None, ["network.clusterDomain"]),
+        ("svc.c.local", "ads", ["network.clusterDomain"]),
+    ],
 )
 def test_a_cluster_domain_needs_a_namespace(domain, namespace, wrong):
     assert paths(network=Network(cluster_domain=domain), namespace=namespace) == wrong

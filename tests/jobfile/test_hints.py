@@ -43,7 +43,13 @@ def hint(name, value="x", path=SPEC, framework="pytorch", **spec):
 @pytest.mark.parametrize("path", [SPEC, WORKER], ids=["spec", "role"])
 def test_every_field_of_a_pod_has_its_place_in_the_template(path):
     names = set(definition("PodSpec").fields) - set(known(job_file(), path))
-    elsewhere = {"hostNetwork", "schedulerName", "activeDeadlineSeconds", "priority"}
+    elsewhere = {
+        "hostNetwork",
+        "schedulerName",
+        "activeDeadlineSeconds",
+        "priority",
+        "serviceAccount",
+    }
 
     hints = {name: hint(name, {}, path) for name in names - elsewhere}
 
@@ -97,6 +103,21 @@ def test_a_number_of_nodes_is_that_of_replicas(name, path, expected):
         ("gpu", {"count": 8}, "write resources: {nvidia.com/gpu: …}"),
         ("restart", "unless-stopped", "write restartPolicy: Always"),
         ("restart", "on-failure", "write restartPolicy: OnFailure"),
+        ("accelerators", "A100:8", "write resources: {nvidia.com/gpu: 8}"),
+        ("gres", "gpu:a100:4", "write resources: {nvidia.com/gpu: 4}"),
+        ("time", "1-12:00:00", "write spec.runPolicy.activeDeadlineSeconds: 129600"),
+        ("timeout", "2h", "write spec.runPolicy.activeDeadlineSeconds: 7200"),
+        ("failurePolicy", {}, "write spec.runPolicy: {restartScope: All, backoffLimit: …}"),
+        ("maxRestarts", 3, "write spec.runPolicy.backoffLimit: 3"),
+        ("serviceAccount", "a", "write serviceAccountName: a"),
+        ("secrets", "hub", "write envFrom: [{secretRef: {name: hub}}]"),
+        ("setup", "pip install -r a", 'write command: [sh, -c, "… && exec …"]'),
+        ("trainer", {"numNodes": 2}, "write spec.roles: {master: …, worker: …}"),
+        ("schedule", "0 2 * * *", "run mlgen in a CronJob: see docs/guides/nightly.md"),
+        (
+            *("use_spot", True),
+            "select spot nodes with nodeSelector and tolerations: see docs/guides/spot.md",
+        ),
         ("run", "torchrun train.py", "write command: [torchrun, train.py]"),
         ("depends_on", ["redis"], "write waitFor: [{role: …}]"),
         ("envs", {"LR": "0.1"}, 'write env: {LR: "0.1"}'),
@@ -221,7 +242,7 @@ def test_a_field_of_an_empty_mapping_is_to_be_removed():
 
 
 def test_confusions_are_normalized_and_lead_to_fields_that_exist():
-    tables = [texts(name) for name in ("fields", "volumes", "values", "booleans")]
+    tables = [texts(name) for name in ("fields", "advice", "volumes", "values", "booleans")]
     names = " ".join(text for each in tables for text in each.values()).split()
     spec = base()["properties"]["spec"]["properties"]
 
@@ -304,6 +325,22 @@ def test_a_shown_command_is_read_as_the_words_that_a_shell_reads():
         (("a",), ["boolean"], "off", "false"),
         (("a",), ["boolean"], "2", ""),
         (("a",), ["object"], True, ""),
+        (("image",), ["string"], {"repository": "a/b", "tag": 2}, "a/b:2"),
+        (("image",), ["string"], {"repository": "a/b"}, "a/b"),
+        (("configMap",), ["string"], {"name": "a"}, "a"),
+        (("secret",), ["string"], {"secretName": "a"}, "a"),
+        (("secret",), ["string"], {"items": "a"}, ""),
+        (("successPolicy",), ["object"], "AllWorkers", "{replicas: All}"),
+        (("successPolicy",), ["object"], "x", ""),
+        (("waitFor", 0), ["object"], "a", "{role: a}"),
+        (
+            *(("tolerations", 0), ["object"], "gpu=yes:NoSchedule"),
+            '{key: gpu, value: "yes", effect: NoSchedule}',
+        ),
+        (
+            *(("tolerations", 0), ["object"], "gpu:NoSchedule"),
+            "{key: gpu, operator: Exists, effect: NoSchedule}",
+        ),
     ],
 )
 def test_a_value_of_another_type_is_written_as_the_right_one(path, types, value, expected):

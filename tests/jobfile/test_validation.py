@@ -82,6 +82,27 @@ def test_a_wrong_type_is_named_with_its_fix(types, value, message, hint):
 @pytest.mark.parametrize(
     ("schema", "value", "message", "hint"),
     [
+        ({"enum": ["x", "y"]}, "true", "the boolean true", "use one of: x, y"),
+        ({"minLength": 1}, "", "nothing", "write a value, or remove it"),
+        ({"pattern": "^.*$"}, "", "nothing", "write '' for an empty string"),
+    ],
+)
+def test_the_hint_for_a_wrong_type_fits_the_schema(schema, value, message, hint):
+    found = problems({"type": "string", **schema}, value)
+
+    assert found == [("a", f"expected a string, got {message}", hint, "wrong-type")]
+
+
+def test_a_mapping_has_an_example():
+    schema = {"type": "object", "examples": [{"mode": "x"}]}
+
+    assert [hint for _, _, hint, _ in problems(schema, "true")] == ["for example {mode: x}"]
+    assert [hint for _, _, hint, _ in problems(schema, "[]")] == [""]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message", "hint"),
+    [
         ({"minimum": 0}, "-1", "expected at least 0, got -1", ""),
         ({"maximum": 255}, "256", "expected at most 255, got 256", ""),
         ({"minLength": 1}, "''", 'expected a non-empty string, got ""', ""),

@@ -73,6 +73,8 @@ TYPES = {
     POD % "priority: '5'": "remove the quotes",
     POD % "priority: five": "",
     POD % "terminationGracePeriodSeconds: 30s": "write 30",
+    POD % "terminationGracePeriodSeconds: 5m": "write 300",
+    POD % "terminationGracePeriodSeconds: '1:00:00'": "write 3600",
     POD % "priority: 5.5": "",
     POD % "priority: true": "",
     POD % "affinity: [{nodeAffinity: {}}]": "remove the dash",

@@ -119,7 +119,8 @@ def container_resource(path: ValuePath, name: str) -> Iterator[Problem]:
     """Yield a problem if a container cannot request a resource with this name."""
     if "/" not in name:
         if name not in STANDARD and not (name.startswith(HUGE_PAGES) and is_qualified(name)):
-            hint = did_you_mean(name, STANDARD, 0.75) or _with_domain(name)
+            alike = next((other for other in STANDARD if other.endswith(f"-{name}")), "")
+            hint = did_you_mean(alike or name, STANDARD, 0.75) or _with_domain(name)
             yield Problem(path, f'Kubernetes has no resource "{name}"', "unknown-value", hint)
     elif not is_qualified(name) or (
         "kubernetes.io/" not in name
