@@ -239,7 +239,6 @@ WRONG = [
         main(securityContext={"capabilities": {"add": ["CAP_IPC_LOCK"]}}),
         "Kubernetes writes capabilities without CAP_",
     ),
-    (env(**{"LEARNING RATE": "1"}), 'the name "LEARNING RATE" contains a space'),
     (volume("/v", {"nfs": {"server": "nfs://a", "path": "/a"}}), '"nfs://a" is not a host name'),
     (volume("/v", {"nfs": {"server": "a:/b", "path": "/"}}), '"a:/b" is not a host name'),
     (pod(dnsPolicy="Default"), "with dnsPolicy Default, names of other pods do not resolve"),
