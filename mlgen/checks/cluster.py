@@ -190,7 +190,7 @@ def _capacity(type_: str, name: str) -> str:
     return ""
 
 
-NO_DEVICES = ("", "-1", "none", "void", "NoDevFiles")
+NO_DEVICES = ("", "-1", "none", "NoDevFiles")
 """Values that hide all devices."""
 
 
@@ -208,7 +208,8 @@ def _visible(_: Objects, pods: Pods) -> Iterator[Located]:
                 if each in NO_DEVICES or (index is not None and index >= count):
                     break
                 valid += 1
-            if "$(" not in value and value != "all" and valid < count:
+            # With void, the kubelet injects the devices: NVIDIA's container toolkit, CDI mode.
+            if "$(" not in value and value not in ("all", "void") and valid < count:
                 number = [item["name"] for item in container["env"]].index(name)
                 values = {"name": name, "value": value, "hidden": count - valid, "count": count}
                 at = (*path, "env", number, "value")

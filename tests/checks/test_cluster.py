@@ -402,6 +402,7 @@ RIGHT = {
         "/c",
         {"emptyDir": {}},
         ["torchrun", "a.py", "--checkpoint-dir=/c"],
+        replicas=1,
         restartPolicy="OnFailure",
     ),
     "an unknown machine": on("node.kubernetes.io/instance-type", "gpu-box", nvidia_com__gpu=8),
