@@ -83,16 +83,17 @@ def _calls(job: TrainingJob, spec: RoleSpec, env: Mapping[str, object]) -> Itera
     together = job.framework not in ("generic", "ray") and "launcher" not in job.roles
     if not together or job.replicas == 1 or launches_of(spec):
         return
+    rows = COMMANDS["calls"]
     run = {word for words in commands_of(spec) for word, _ in words}
     for file, text, path in files_of(spec):
+        if not run & {file, posixpath.basename(file)}:
+            continue
         code = re.sub(r"(?m)#.*", "", text)
-        for row in COMMANDS["calls"] if run & {file, posixpath.basename(file)} else ():
-            call = re.search(row["pattern"], code)
-            sets = row["reads"] in {*env, *variables_of(spec)} or row["reads"] in re.findall(
-                r"environ(?:\.setdefault\(|\[).(\w+).(?:,|\]\s*=[^=])", code
-            )
-            if call and not sets:
-                texts = {"call": call[0], "job": job, "row": row}
+        found = [(row, match[0]) for row in rows if (match := re.search(row["pattern"], code))]
+        own = re.findall(r"environ(?:\.setdefault\(|\[).(\w+).(?:,|\]\s*=[^=])", code)
+        for row, call in found if len(found) == 1 else ():  # several: it chooses at run time
+            if row["reads"] not in {*env, *variables_of(spec), *own}:
+                texts = {"call": call, "job": job, "row": row}
                 yield problem("other-framework", ("roles", spec.name, *path), **texts)
 
 

@@ -94,7 +94,6 @@ def test_a_rule_is_relaxed_in_a_later_version(item, since):
     ("item", "since"),
     [
         (job(resources={"requests": {"nvidia.com/gpu": 1}}), (1, 34)),
-        (job(initContainers=[{"name": "a", "image": "a", "restartPolicy": "Often"}]), (1, 35)),
         (job(**main(restartPolicyRules=[{"action": "Stop"}])), (1, 35)),
         (job(**sidecar(**restarts(("Stop", [1]), policy="Always"))), (1, 35)),
         (job(hostnameOverride="a/b"), (1, 35)),
@@ -112,6 +111,14 @@ def test_a_rule_begins_with_a_field(item, since):
     rejected_by = [v for v in SUPPORTED if list(validation.broken_rules(item, v))]
 
     assert [version for version in SUPPORTED if version >= since] == rejected_by
+
+
+def test_only_1_34_accepts_an_unknown_restart_policy_of_an_init_container():
+    item = job(initContainers=[{"name": "a", "image": "a", "restartPolicy": "Often"}])
+
+    accepted = [v for v in SUPPORTED if not list(validation.broken_rules(item, v))]
+
+    assert accepted == [KubeVersion(1, 34)]
 
 
 RULES = {
