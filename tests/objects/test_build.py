@@ -53,7 +53,7 @@ def test_objects_are_applied_before_the_pods_that_need_them():
         ("Role", "mnist-supervisor"),
         ("RoleBinding", "mnist-supervisor"),
         ("Job", "mnist-supervisor"),
-        ("ConfigMap", "mnist.conf"),
+        ("ConfigMap", "mnist.files.conf"),
         ("ConfigMap", "mnist.status"),
         ("ConfigMap", "mnist.supervisor"),
     ]

@@ -16,7 +16,7 @@ GIT = {"mountPath": "/code", "git": {"repository": "https://example.com/code.git
     [
         ({"pvc": "data"}, {"persistentVolumeClaim": {"claimName": "data"}}),
         ({"configMap": "conf"}, {"configMap": {"name": "conf"}}),
-        ({"files": {"a": "b"}}, {"configMap": {"name": "mnist.vol"}}),
+        ({"files": {"a": "b"}}, {"configMap": {"name": "mnist.files.vol"}}),
         ({"secret": "keys"}, {"secret": {"secretName": "keys"}}),
         ({"hostPath": "/data"}, {"hostPath": {"path": "/data"}}),
         ({"nfs": {"server": "s", "path": "/"}}, {"nfs": {"server": "s", "path": "/"}}),
@@ -72,10 +72,10 @@ def test_files_are_a_config_map_that_roles_share():
 
     first, second = config_maps(topology(worker, chief))
 
-    assert first["metadata"]["name"] == "mnist.conf"
+    assert first["metadata"]["name"] == "mnist.files.conf"
     assert first["metadata"]["labels"]["app.kubernetes.io/component"] == "config"
     assert first["data"] == {"a.ini": "x = 1\n"}
-    assert second["metadata"]["name"] == "mnist.other"
+    assert second["metadata"]["name"] == "mnist.files.other"
     assert second["data"] == {"b": ""}
 
 
