@@ -1,8 +1,12 @@
 """How command lines start programs: what is reported, and jobs that look alike and are right."""
 
 import pytest
+from support import ROOT, stem
 
 from mlgen import MlgenError, validate
+from mlgen.documents.files import Text
+from mlgen.pipeline import attempt
+from mlgen.result import Options
 
 JOB = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "bert"}}
 PYTORCH = {"framework": "pytorch", "image": "bert:1", "roles": {"worker": {"replicas": 2}}}
@@ -492,3 +496,10 @@ FITTING = [
 def test_launch_lines_and_programs_that_fit(spec):
     policy = {"runPolicy": {"cleanPodPolicy": "All"}}
     assert reported(**spec, **(policy if "roles" in spec else {})) == []
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "tests/cluster/jobs").glob("*.yaml")), ids=stem)
+def test_jobs_that_train_on_the_cluster_are_right(file):
+    found = attempt([Text(file.name, file.read_text())], Options()).problems
+
+    assert [str(each) for each in found if each.code in ("launch", "exit-code")] == []
