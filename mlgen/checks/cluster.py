@@ -15,7 +15,7 @@ from typing import Any
 
 from mlgen.checks._facts import FACTS, at_pod, holders, in_job_file, problem
 from mlgen.checks.pods import POD, Located, Objects, Pods, name_of, role_path, value_at
-from mlgen.checks.sense import bytes_of
+from mlgen.checks.sense import bytes_of, command_words
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
@@ -215,7 +215,7 @@ def _visible(_: Objects, pods: Pods) -> Iterator[Located]:
                 at = (*path, "env", number, "value")
                 yield at_pod(pods, at, "hidden-devices", **values, device=device)
         parts = {name: natural(str(n)) or 0 for name, n in limits.items() if "/mig-" in name}
-        words = [*(container.get("command") or ()), *(container.get("args") or ())]
+        words = [word for _, word in command_words(container)]
         if sum(parts.values()) > 1 and "CUDA_VISIBLE_DEVICES" not in f"{env} {words}":
             name = next(iter(parts))
             at = (*path, "resources", "limits", name)
@@ -380,9 +380,7 @@ def _env(_: Objects, pods: Pods) -> Iterator[Located]:
     for path, container in pods.containers():
         env = container.get("env") or []
         names = [item["name"] for item in env]
-        texts = " ".join(
-            map(str, [*(container.get("command") or ()), *(container.get("args") or ())])
-        )
+        texts = " ".join(word for _, word in command_words(container))
         for number, item in enumerate(env):
             match = REFERENCE.search(value := str(item.get("value") or ""))
             if not match or re.search(r"\b(eval|envsubst)\b", texts):

@@ -134,8 +134,8 @@ def trainings(document: Document) -> Trainings:
         row = OPERATORS.get(name, OTHER if is_job else {})
         if row:
             message = f"mlgen passes the {kind} through unchanged; only {row['runs']} can run it"
-            problem = Problem((*path, "kind"), message, "not-run", row["else"], warning=True)
-            warnings.append((name, document.located(problem)))
+            not_run = Problem((*path, "kind"), message, "not-run", row["else"], warning=True)
+            warnings.append((name, document.located(not_run)))
     return Trainings(tuple(warnings), tuple(defined), single=tuple(single), keys=tuple(contents))
 
 

@@ -172,7 +172,7 @@ def _commands(container: dict[str, Any]) -> Doubts:
     The words after the script of `sh -c` are its parameters $0, $1 and so on:
     https://pubs.opengroup.org/onlinepubs/9699919799/utilities/sh.html
     """
-    words = _words(container)
+    words = command_words(container)
     texts = [text for _, text in words]
     if container.get("command") and re.search(r"\s", texts[0]):
         # The name of a file may have spaces.
@@ -249,7 +249,7 @@ def _unshelled(container: dict[str, Any]) -> Doubts:
     Without `command`, the image's entrypoint runs the words, which may be a script. So only
     operators are reported, and variables of `env`.
     """
-    words = _words(container)
+    words = command_words(container)
     texts = [text for _, text in words]
     ends = (at for at, word in enumerate(texts) if is_shell(word) or word in ("-c", "-e"))
     end, start = next(ends, None), _start(texts)
@@ -320,7 +320,7 @@ def _repeated(container: dict[str, Any]) -> Doubts:
         yield ("args", 0), Problem(("args", 0), message, "launch", hint)
 
 
-def _words(container: dict[str, Any]) -> list[tuple[ValuePath, str]]:
+def command_words(container: Mapping[str, Any]) -> list[tuple[ValuePath, str]]:
     """Return the words of the command line, with their paths in the container."""
     return [
         ((field, number), str(word))
@@ -377,7 +377,7 @@ def _unreplaced_in_command(container: dict[str, Any]) -> Doubts:
     A word with spaces may be code of another language, as in `python -c`.
     """
     names = {variable["name"]: None for variable in container.get("env") or []}
-    words = [] if container.get("envFrom") else _words(container)
+    words = [] if container.get("envFrom") else command_words(container)
     without_shell = container.get("command") and not any(is_shell(word) for _, word in words)
     for path, word in words:
         for name in (name for name in _references(word) if name not in names):

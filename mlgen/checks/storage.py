@@ -13,7 +13,7 @@ from typing import Any
 from mlgen.checks._facts import FACTS, at_pod, holders, in_job_file, problem
 from mlgen.checks.cluster import node_count, own_terms
 from mlgen.checks.pods import Located, Objects, Pods, role_path, value_at
-from mlgen.checks.sense import few_bytes
+from mlgen.checks.sense import command_words, few_bytes
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.rows import mapping
@@ -136,7 +136,7 @@ def _filled(pods: Pods, container: Object) -> set[str]:
 
 def _creates(container: Object) -> bool:
     """Return whether a container runs a shell script that may create or test for files."""
-    program = [str(text) for field in ("command", "args") for text in container.get(field) or ()]
+    program = [text for _, text in command_words(container)]
     return any(map(is_shell, program)) and bool(re.search(CREATES, " ".join(program)))
 
 
@@ -195,10 +195,9 @@ LONGEST = 100
 def _words(path: ValuePath, container: Object) -> list[tuple[ValuePath, str]]:
     """Return the words of the command line and of shell scripts in it, with their paths."""
     return [
-        ((*path, field, number), word)
-        for field in ("command", "args")
-        for number, text in enumerate(container.get(field) or [])
-        for word in re.findall(r"""[^\s"'`;|&()]+""", str(text))
+        ((*path, *at), word)
+        for at, text in command_words(container)
+        for word in re.findall(r"""[^\s"'`;|&()]+""", text)
     ]
 
 
@@ -277,11 +276,7 @@ def _copies(path: ValuePath, container: Object) -> Iterator[tuple[ValuePath, str
 
 def _commands(path: ValuePath, container: Object) -> Iterator[tuple[ValuePath, list[str]]]:
     """Yield the commands of a container, also of the scripts of a shell, with their paths."""
-    texts = [
-        ((*path, field, number), str(text))
-        for field in ("command", "args")
-        for number, text in enumerate(container.get(field) or [])
-    ]
+    texts = [((*path, *at), text) for at, text in command_words(container)]
     if any(is_shell(text) for _, text in texts):
         for at, text in texts:
             yield from ((at, words) for words in simple_commands(text) if " " in text)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen.frameworks._launch import commands_of, files_of, scripts_of
-from mlgen.jobfile.model import RoleSpec
+from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import ValuePath
 from mlgen.topology import INDEX, INDEX_NAME, PodField, Role, Topology
 
@@ -178,3 +178,10 @@ def missing_in(text: str, values: Mapping[str, str]) -> list[str]:
 def roles_of(topology: Topology, name: str) -> list[Role]:
     """Return the topology's roles for a role of the job file."""
     return [role for role in topology.roles if name in (role.spec.name, *role.merged)]
+
+
+def users_of(job: TrainingJob, spec: RoleSpec) -> list[int | None]:
+    """Return the users that the job file sets for a role; None where it sets none."""
+    pods = [template.get("spec") or {} for template in spec.templates]
+    contexts = [each.get("securityContext") or {} for each in (*pods, *spec.container_patches)]
+    return [job.security.run_as_user, *(context.get("runAsUser") for context in contexts)]

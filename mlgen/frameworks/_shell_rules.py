@@ -6,7 +6,6 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import dropwhile
-from typing import Any
 
 from mlgen.frameworks._command_rules import at_flag
 from mlgen.frameworks._launch import (
@@ -23,7 +22,7 @@ from mlgen.frameworks._launch import (
     trains,
     words_of,
 )
-from mlgen.frameworks._settings import roles_of
+from mlgen.frameworks._settings import roles_of, users_of
 from mlgen.frameworks._tables import COMMANDS, problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob, containers_of
 from mlgen.problems import Problem, listed, similar
@@ -265,24 +264,16 @@ def _mpi(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
         if own and own == launch.script:
             path = ("roles", "worker", "command")
             yield problem("program-in-worker", path, text=" ".join(own))
-    users = {job.security.run_as_user, *_users(spec)}
     is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
     allowed = "allow_run_as_root" in launch.options or "ALLOW_RUN_AS_ROOT" in repr(spec)
     if (
         launch.program == "mpirun"
         and spec is launcher
-        and 0 in users
+        and 0 in users_of(job, spec)
         and is_open_mpi
         and not (allowed or spec.may_have_more_env)
     ):
         yield at_flag(launch, "root-refused", spec.name)
-
-
-def _users(spec: RoleSpec) -> Iterator[Any]:
-    """Yield the user in the security contexts of a role's templates."""
-    pods = [template.get("spec") or {} for template in spec.templates]
-    for holder in (*pods, *spec.container_patches):
-        yield (holder.get("securityContext") or {}).get("runAsUser")
 
 
 def _ray_port(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:

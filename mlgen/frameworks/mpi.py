@@ -11,6 +11,7 @@ from typing import Any
 
 from mlgen.frameworks._launch import launches_of, ssh_port, sshd_port, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
+from mlgen.frameworks._settings import users_of
 from mlgen.frameworks._slots import per_worker, slot_problems
 from mlgen.frameworks._tables import variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob
@@ -251,7 +252,7 @@ def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
     def mounts_of(spec: RoleSpec) -> tuple[Mount, ...]:
         """Return the mounts of a main container. Mounts of the user take precedence."""
         used = _mount_paths(spec)
-        names = ("config", "passwd") if _runs_as_user(job, spec) else ("config",)
+        names = ("config", "passwd") if any(users_of(job, spec)) else ("config",)
         files = {name: SYSTEM_FILES[name] for name in names}
         own = (
             Mount(keys, path, file=name)
@@ -281,10 +282,3 @@ def _mount_paths(spec: RoleSpec) -> list[str]:
     for patch in spec.container_patches:
         mounts += patch.get("volumeMounts") or []
     return [str(mount["mountPath"]).rstrip("/") for mount in mounts]
-
-
-def _runs_as_user(job: TrainingJob, spec: RoleSpec) -> bool:
-    """Return True if the job file runs a role as another user than root."""
-    pods = (template.get("spec") or {} for template in spec.templates)
-    contexts = (each.get("securityContext") or {} for each in (*pods, *spec.container_patches))
-    return any([job.security.run_as_user, *(context.get("runAsUser") for context in contexts)])

@@ -429,7 +429,7 @@ RIGHT = {
     "devices of the host": volume("/dev/infiniband", {"hostPath": "/dev/infiniband"}),
     "the whole /dev": volume("/dev", {"hostPath": "/dev"}),
     "a file of the host": volume("/etc/a.conf", {"hostPath": "/etc/a.conf"}),
-    "a cache": volume("/root/.cache", {"pvc": "a"}),
+    "a cache": volume("/home/user/.cache", {"pvc": "a"}),
     "/tmp": volume("/tmp", {"emptyDir": {}}),
     "a home": volume("/home/ada", {"pvc": "a"}),
     "a script of a file": volume(
