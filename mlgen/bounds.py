@@ -45,12 +45,18 @@ JOB_PODS = 150_000
 JOB_OBJECTS = 25_000
 """Objects rendered for one job, and for all combinations of a matrix."""
 
-JOB_BYTES = 256 << 20
-"""Bytes of the objects of one job, and of all combinations of a matrix: a text that thousands of
-pods repeat."""
+JOB_BYTES = 64 << 20
+"""Bytes of the objects of one job, and of all combinations of a matrix. The largest job on the host
+network, with 25,000 objects, has 42 MB."""
+
+BYTES = 1 << 30
+"""Bytes that one command writes. Above 8 MiB, they are in a temporary file, not in memory."""
 
 PROBLEMS = 1_000
 """Problems reported for one document. Each one has a hint, which takes time to compute."""
+
+PROBLEMS_OF_COMMAND = 10_000
+"""Problems reported by one command."""
 
 CHOICES = 500
 """Words among which "did you mean" looks for a similar one."""

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlgen import checks, dialects, frameworks, objects
-from mlgen.bounds import OBJECTS_AT_ONCE
+from mlgen.bounds import BYTES, OBJECTS_AT_ONCE, PROBLEMS_OF_COMMAND
 from mlgen.checks import prerequisites
 from mlgen.checks.passthrough import Trainings, across, shared, trainings
 from mlgen.checks.pods import Objects
@@ -43,13 +43,18 @@ def render(texts: Iterable[Text], options: Options) -> Result:
 def attempt(texts: Iterable[Text], options: Options) -> Result:
     """Render all valid jobs, and return them with all problems."""
     walk = Walk(strict=options.strict)
-    parts: list[Part] = []
-    for text in texts:
-        parts += render_documents(text.name, dialects.documents(text), options, walk)
-        if walk.is_full:
-            break
+    parts = [part for parts in render_texts(texts, options, walk) for part in parts]
     walk.finish()
     return Result(tuple(map(walk.with_prerequisites, parts)), tuple(walk.problems), walk.invalid)
+
+
+def render_texts(texts: Iterable[Text], options: Options, walk: "Walk") -> Iterator[list["Part"]]:
+    """Yield the parts of each document of the texts, until the walk is full."""
+    for text in texts:
+        for document in dialects.documents(text):
+            if walk.is_full:
+                return
+            yield [*render_documents(text.name, [document], options, walk)]
 
 
 def render_documents(
@@ -147,6 +152,7 @@ class Walk:
         jobs: the number of rendered jobs.
         invalid: the number of documents that could not be rendered.
         others: the kind of each other object.
+        is_full: True if a limit of one command is reached.
     """
 
     def __init__(self, limit: int | None = None, *, strict: bool = False) -> None:
@@ -154,14 +160,19 @@ class Walk:
         self._strict = strict
         self.problems: list[Problem] = []
         self.jobs = self.invalid = self._objects = 0
+        self.is_full = False
         self.others: list[str] = []
         self._taken, self._brought = Identities(), Identities()
         self._trainings: list[Trainings] = []
 
-    @property
-    def is_full(self) -> bool:
-        """True if there are more objects than one command renders."""
-        return self._objects > self._limit
+    def reserve(self, identities: Iterable[Key]) -> None:
+        """Add the identities of objects that no job may have."""
+        self._taken.update(identities)
+
+    def fill(self, problems: Iterable[Problem]) -> None:
+        """Add the problems of reaching a limit. No further document is added."""
+        self.problems += problems
+        self.is_full = True
 
     @property
     def has_errors(self) -> bool:
@@ -180,13 +191,16 @@ class Walk:
         if self.is_full:
             return ()
         self.problems += outcome.problems
+        if len(self.problems) > PROBLEMS_OF_COMMAND:
+            self.fill([too_many_problems()])
         errors: list[Problem] = []
         for part in outcome.parts:
             fix = ("rename this object, because a job has an object of this name",)
             errors += checks.collisions(part.keys, self._taken, *(fix if part.kind else ()))
             self._taken.update(part.keys)
             self._objects += len(part.keys)
-        if self.is_full:
+        if self._objects > self._limit:
+            self.is_full = True
             errors.append(too_many(self._limit))
         if errors:
             self.problems += located(errors)
@@ -223,6 +237,18 @@ def too_many(limit: int) -> Problem:
     """Return the error of the job that exceeds the limit of objects."""
     message = f"the jobs up to this one have more than {limit:,} objects"
     return Problem(("metadata", "name"), message, "too-large", "render fewer jobs at a time")
+
+
+def too_many_bytes() -> Problem:
+    """Return the error of the job whose text exceeds the limit of bytes."""
+    message = f"the output up to this document has more than {BYTES >> 20:,} MiB"
+    return Problem((), message, "too-large", "render fewer jobs at a time")
+
+
+def too_many_problems() -> Problem:
+    """Return the error of the document that exceeds the limit of problems."""
+    message = f"there are more than {PROBLEMS_OF_COMMAND:,} problems; the others are not listed"
+    return Problem((), message, "too-large", "fix these first")
 
 
 def render_document(

@@ -128,7 +128,7 @@ def test_a_command_that_keeps_its_jobs_renders_no_more_than_fit(monkeypatch):
 
 def test_a_command_that_drops_its_jobs_renders_no_more_than_fit(monkeypatch):
     monkeypatch.setattr(bulk, "OBJECTS", 5)
-    result = bulk.gather(many(9), Options(), "yaml")
+    result = bulk.gather(many(9), bulk.Task(Options(), "yaml"))
 
     assert [problem.code for problem in result.problems] == ["too-large"]
     assert result.problems[0].place.file == "2.yaml"

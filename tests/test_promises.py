@@ -13,7 +13,7 @@ from mlgen.cli import main
 
 PAGE = (DOCS / "guides/security.md").read_text()
 RUNS_PROGRAMS = {
-    "mlgen/bulk/__init__.py": {"marshal"},  # files between its own processes
+    "mlgen/output/spool.py": {"marshal"},  # its own temporary files
     "mlgen/graph/dot.py": {"subprocess"},  # dot, with a graph as its stdin
     "mlgen/live/doctor/__init__.py": {"subprocess"},
     "mlgen/live/kubectl.py": {"subprocess"},

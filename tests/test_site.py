@@ -375,9 +375,9 @@ def test_helm_decides_on_the_namespace(repository):
     (repository / "mlgen.toml").write_text(EVERY_KEY)
     options = mlgen.site_options()
 
-    stream, _ = helm.post_render(yaml_text([JOB]).encode().splitlines(keepends=True), options)
+    parts, _ = helm.post_render(yaml_text([JOB]).encode().splitlines(keepends=True), options)
 
-    objects = list(yaml.safe_load_all(stream.read()))
+    objects = list(yaml.safe_load_all(b"".join(parts)))
     assert {None} == {item["metadata"].get("namespace") for item in objects}
     assert {"vision"} == {item["metadata"]["labels"]["team"] for item in objects}
 

@@ -5,14 +5,12 @@ jobs and the totals need: texts and small values, without topologies and objects
 depends on the number of jobs, and another process can do the work.
 """
 
-import marshal
 import re
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from functools import partial
-from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any, Literal
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mlgen import dialects, pipeline
 from mlgen.bounds import OBJECTS
@@ -21,50 +19,88 @@ from mlgen.dialects import pieces
 from mlgen.documents.files import Text
 from mlgen.output import folder, manifests
 from mlgen.output.manifests import Piece
+from mlgen.output.spool import FullError, Spool, Stored
 from mlgen.output.summary import verdict
-from mlgen.pipeline import Outcome, Walk
+from mlgen.pipeline import Outcome, Part, Walk, too_many_bytes
 from mlgen.problems import Problem
 from mlgen.result import Foreign, Options, Rendered
 
 if TYPE_CHECKING:
     from mlgen.documents.document import Document
 
-__all__ = ["Form", "Gathered", "gather", "pieces"]
+__all__ = ["Form", "Gathered", "Task", "gather", "pieces"]
 
 Form = Literal["yaml", "json", "folder", "verdict"]
 """The form of the output: documents, a List, files, or one line about each job."""
 
-MAX_BYTES = 8 << 20
-"""The maximum size of pieces in memory. More pieces go to a temporary file."""
+Check = Callable[[Rendered | Foreign], Iterable[Problem]]
+"""Returns further problems of a part. They are reported only if there is no other error."""
 
 LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
-def gather(
-    texts: Iterable[Text], options: Options, form: Form, jobs: int = 1, *, lines: bool = False
-) -> "Gathered":
+class Content(NamedTuple):
+    """The content of a part.
+
+    Attributes:
+        problems: problems that are reported only if there is no other error.
+        pieces: the pieces of the output, as tuples. In this process, they are created when they
+            are read.
+    """
+
+    problems: list[Problem]
+    pieces: Iterable[tuple[str, str | None, str]]
+
+
+class Task(NamedTuple):
+    """How to render texts.
+
+    Attributes:
+        options: the options for rendering.
+        form: the form of the output.
+        check: returns further problems of a part.
+        lines: True to keep the lines of problems for excerpts.
+    """
+
+    options: Options
+    form: Form
+    check: Check | None = None
+    lines: bool = False
+
+    def content(self, part: Rendered | Foreign) -> Content:
+        """Return the content of a part."""
+        problems = [*self.check(part)] if self.check else []
+        if self.form == "folder":
+            return Content([*problems, *folder.misplaced(part)], folder.pieces(part))
+        if self.form != "verdict":
+            return Content(problems, manifests.pieces(part, self.form))
+        lines = [] if isinstance(part, Foreign) else [Piece(f"{part.file}: {verdict(part)}")]
+        return Content(problems, lines)
+
+
+def gather(texts: Iterable[Text], task: Task, jobs: int = 1) -> "Gathered":
     """Render texts, and return the valid jobs and all problems, like `pipeline.attempt`.
 
     Args:
         texts: the texts, which are read when they are needed.
-        options: the options for rendering.
-        form: the form of the output.
+        task: how to render them.
         jobs: the number of processes; 0: one for each core.
-        lines: True to keep the lines of problems for excerpts.
 
     Raises:
         ChildProcessError: a worker process has died.
     """
-    gathered = Gathered(with_lines=lines, strict=options.strict)
-    work = partial(outcomes, options=options, form=form, lines=lines)
-    if jobs == 1:
-        results = ((text, work(text)) for text in texts)
-    else:
-        from mlgen.bulk import workers  # multiprocessing takes as long to import as click
+    gathered = Gathered(task)
+    results: Iterable[tuple[Text, Iterable[tuple[Outcome, list[Text]]]]]
+    with ExitStack() as stack:
+        if jobs == 1:
+            results = ((text, outcomes(text, task)) for text in texts)
+        else:
+            from mlgen.bulk import workers  # multiprocessing takes as long to import as click
 
-        results = workers.results(work, texts, jobs)
-    with closing(results) as pairs:
-        for text, text_outcomes in pairs:
+            files = stack.enter_context(TemporaryDirectory(prefix="mlgen-"))
+            work = partial(stored, files=files, task=task)
+            results = stack.enter_context(closing(workers.results(work, texts, jobs)))
+        for text, text_outcomes in results:
             gathered.add_all(text, text_outcomes)
             if gathered.is_full:
                 break
@@ -72,31 +108,39 @@ def gather(
     return gathered
 
 
-def outcomes(
-    text: Text, options: Options, form: Form, *, lines: bool
-) -> list[tuple[Outcome, list[Text]]]:
-    """Return the outcome of each document of a text, and the lines of its problems; see `gather`.
+def outcomes(text: Text, task: Task) -> Iterator[tuple[Outcome, list[Text]]]:
+    """Yield the outcome of each document of a text, and the lines of its problems.
 
-    The content of a part is a list of pieces, and of problems of objects that cannot be written.
+    The content of a part is a `Content`.
     """
-    needs = form in ("yaml", "folder")
-    content = partial(_pieces, form=form)
-    results = [
-        Outcome(document)
-        if isinstance(document, list)
-        else pipeline.outcome(text.name, document, options, content, needs=needs)
-        for document in dialects.documents(text)
+    needs = task.form in ("yaml", "folder")
+    for document in dialects.documents(text):
+        if isinstance(document, list):
+            outcome = Outcome(document)
+        else:
+            outcome = pipeline.outcome(text.name, document, task.options, task.content, needs=needs)
+        yield outcome, list(_lines_of(text, _all_problems(outcome))) if task.lines else []
+
+
+def stored(text: Text, files: str, task: Task) -> list[tuple[Outcome, list[Text]]]:
+    """Return the outcomes of a text for another process.
+
+    Args:
+        text: the text.
+        files: the folder for large content.
+        task: how to render the text.
+    """
+
+    def as_spool(part: Part) -> Part:
+        spool = Spool(files)
+        for piece in part.content.pieces:
+            spool.add(tuple(piece))
+        return part._replace(content=part.content._replace(pieces=spool))
+
+    return [
+        (outcome._replace(parts=[*map(as_spool, outcome.parts)]), lines)
+        for outcome, lines in outcomes(text, task)
     ]
-    return [(each, list(_lines_of(text, _all_problems(each))) if lines else []) for each in results]
-
-
-def _pieces(part: Rendered | Foreign, form: Form) -> list[Piece | Problem]:
-    """Return the pieces of a part that are printed or written to files."""
-    if form == "folder":
-        return list(folder.pieces(part))
-    if form != "verdict":
-        return list(manifests.pieces(part, form))
-    return [] if isinstance(part, Foreign) else [Piece(f"{part.file}: {verdict(part)}")]
 
 
 def _all_problems(outcome: Outcome) -> Iterator[Problem]:
@@ -105,7 +149,7 @@ def _all_problems(outcome: Outcome) -> Iterator[Problem]:
     for part in outcome.parts:
         found = part.trainings
         yield from (problem for *_, problem in found.warnings + found.shared + found.uses)
-        yield from (item for item in part.content if isinstance(item, Problem))
+        yield from part.content.problems
 
 
 def _lines_of(text: Text, problems: Iterable[Problem]) -> Iterator[Text]:
@@ -122,13 +166,14 @@ class Gathered(Walk):
     """The rendered output of many texts.
 
     Attributes:
-        misplaced: the problems of objects that cannot be written to a file.
-        lines: the lines with problems, each as a text; empty without `with_lines`.
+        misplaced: problems that are reported only if there is no other error, such as objects that
+            cannot be written to a file.
+        lines: the lines with problems, each as a text; empty without `Task.lines`.
     """
 
-    def __init__(self, *, with_lines: bool = False, strict: bool = False) -> None:
-        super().__init__(OBJECTS, strict=strict)
-        self._with_lines = with_lines
+    def __init__(self, task: Task) -> None:
+        super().__init__(OBJECTS, strict=task.options.strict)
+        self._with_lines = task.lines
         self.misplaced: list[Problem] = []
         self.lines: list[Text] = []
         self._pieces = Spool()
@@ -136,24 +181,41 @@ class Gathered(Walk):
         self._needs: dict[tuple[Prerequisite, ...], int] = {}
         self._read: tuple[Text | None, list[Document | list[Problem]]] = (None, [])
 
-    def add_all(self, text: Text, text_outcomes: Sequence[tuple[Outcome, list[Text]]]) -> None:
+    def add_all(self, text: Text, text_outcomes: Iterable[tuple[Outcome, list[Text]]]) -> None:
         """Add the outcome of each document of a text, with the lines of its problems."""
         for number, (outcome, lines) in enumerate(text_outcomes):
             self.lines += lines
             locate = partial(self._located, text, number)
             for part in self.add(outcome, locate):
-                needs = self._needs.setdefault(tuple(part.needs), len(self._needs))
-                for item in part.content:
-                    if isinstance(item, Problem):
-                        self.misplaced.append(item)
-                    elif item.name in self._files:
-                        self.misplaced += locate([folder.clash(item.name)])
-                    else:
-                        if item.name:
-                            self._files[item.name] = len(self._pieces)
-                        self._pieces.add((needs, item.before, item.after, item.name))
+                self.misplaced += part.content.problems
+                self.write(part, part.content.pieces, locate)
 
-    def _located(self, text: Text, number: int, problems: Sequence[Problem]) -> list[Problem]:
+    def write(
+        self,
+        part: Part,
+        pieces: Iterable[tuple[str, str | None, str]],
+        locate: Callable[[list[Problem]], list[Problem]],
+    ) -> None:
+        """Write the pieces of a part, unless there are too many bytes.
+
+        Args:
+            part: the part.
+            pieces: the pieces, as tuples.
+            locate: returns problems with their locations in the document.
+        """
+        needs = self._needs.setdefault(tuple(part.needs), len(self._needs))
+        try:
+            for before, after, name in pieces:
+                if name in self._files:
+                    self.misplaced += locate([folder.clash(name)])
+                    continue
+                if name:
+                    self._files[name] = len(self._pieces)
+                self._pieces.add((needs, before, after, name))
+        except FullError:
+            self.fill(locate([too_many_bytes()]))
+
+    def _located(self, text: Text, number: int, problems: Iterable[Problem]) -> list[Problem]:
         """Return problems with their locations. The document is read again to find them."""
         if self._read[0] is not text:
             self._read = text, list(dialects.documents(text))
@@ -178,29 +240,8 @@ class Gathered(Walk):
             needs, *piece = self._pieces[self._files[name]]
             return Piece(*piece).filled(tables[needs])
 
-        return folder.Texts(self._files, read)
+        return Stored(self._files, read)
 
     def _tables(self) -> list[tuple[Prerequisite, ...]]:
         """Return the missing prerequisites of jobs, by their number in a piece."""
         return [self.missing(needs) for needs in self._needs]
-
-
-class Spool(Sequence[Any]):
-    """Tuples of strings, numbers and None. They are stored in a file if they are large."""
-
-    def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(MAX_BYTES)  # noqa: SIM115 - as long as this object
-        self._ends = array("Q", [0])
-
-    def add(self, item: tuple[Any, ...]) -> None:
-        """Add an item."""
-        self._file.seek(self._ends[-1])
-        self._ends.append(self._ends[-1] + self._file.write(marshal.dumps(item)))
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def __getitem__(self, number: Any) -> Any:
-        self._file.seek(self._ends[number])
-        data = self._file.read(self._ends[number + 1] - self._ends[number])
-        return marshal.loads(data)  # noqa: S302 - of our own

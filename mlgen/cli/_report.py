@@ -262,7 +262,8 @@ def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: i
     lines = reporter.form == "text" and reporter.style.source
     with progress(_parts(files), label, size(tuple(files))) as texts:
         try:
-            result = bulk.gather(texts, Options(**values), form, jobs, lines=lines)
+            task = bulk.Task(Options(**values), form, lines=lines)
+            result = bulk.gather(texts, task, jobs)
         except ChildProcessError as error:
             raise click.ClickException(str(error)) from None
     reporter.sources += result.lines

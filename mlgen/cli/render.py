@@ -162,8 +162,8 @@ def argo(
     form = Form(schedule=cron, step=template, workflow=not no_workflow, **more)
     refuse_inputs([output], files)
     options = Options(**values, workflow=True)
-    text, _ = checked(lambda: argo(read(files), options, form), lambda result: result[1])
-    write(output, text)
+    parts, _ = checked(lambda: argo(read(files), options, form), lambda result: result[1])
+    write(output, parts)
 
 
 @command("convert")

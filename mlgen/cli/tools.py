@@ -1,7 +1,6 @@
 """The commands that other tools run: helm-post-render, krm, argocd."""
 
 import os
-import shutil
 import sys
 from typing import Any
 
@@ -49,10 +48,8 @@ def helm_post_render(**values: Any) -> None:
 
     hint_at_stdin()
     options = Options(**values)
-    stream, _ = checked(
-        lambda: run(standard_input(), options, os.environ), lambda result: result[1]
-    )
-    shutil.copyfileobj(stream, sys.stdout.buffer)
+    parts, _ = checked(lambda: run(standard_input(), options, os.environ), lambda result: result[1])
+    sys.stdout.buffer.writelines(parts)
     sys.stdout.buffer.flush()
 
 
@@ -74,9 +71,9 @@ def krm(**values: Any) -> None:
 
     hint_at_stdin()
     (text,) = texts(("-",))
-    resource_list, problems = krm(text, Options(**values))
+    parts, problems = krm(text, Options(**values))
     report(problems)
-    write("-", resource_list)
+    write("-", parts)
     if any(not problem.warning for problem in problems):
         sys.exit(1)
 
@@ -119,11 +116,11 @@ def generate(*, only_jobs: bool, strict: bool) -> None:
     """
     from mlgen.integrations import argocd
 
-    text, _ = checked(
+    parts, _ = checked(
         lambda: argocd.generate(os.environ, only_jobs=only_jobs, strict=strict),
         lambda result: result[1],
     )
-    write("-", text)
+    write("-", parts)
 
 
 @argocd.command("parameters")

@@ -3,12 +3,17 @@
 So a job that is too large is never built.
 """
 
+import json
+
 from mlgen.bounds import JOB_BYTES, JOB_OBJECTS, JOB_PODS
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import HostPorts, RoleSpec, TrainingJob
 from mlgen.kubernetes.limits import ENV_SHORT, overlong
-from mlgen.problems import MlgenError
+from mlgen.problems import MlgenError, Problem
 from mlgen.topology import Role
+
+ENTRY = len('{"name":, "value":}')
+"""The number of characters that a variable has in a manifest beyond those in a job file."""
 
 HOST_HINT = "use fewer replicas, or remove network.host, so that they share a Job"
 
@@ -29,6 +34,20 @@ class Size:
         if pods > JOB_PODS:
             largest = max(job.roles.values(), key=lambda spec: spec.replicas)
             raise MlgenError([problem("too-many-pods", spec=largest, pods=pods, most=JOB_PODS)])
+        self._require_bytes(job)
+
+    def _require_bytes(self, job: TrainingJob) -> None:
+        """Check the least size of the workloads: what each role repeats of the job file."""
+        sizes: dict[int, int] = {}
+        total = 0
+        for spec in job.roles.values():
+            total += len(spec.env) * ENTRY
+            for value in (spec.env, spec.args, spec.command, *spec.templates):
+                if id(value) not in sizes:
+                    sizes[id(value)] = len(json.dumps(value, default=str))
+                total += sizes[id(value)]
+            if total > JOB_BYTES:
+                raise MlgenError([self._too_many_bytes(spec)])
 
     def require(self, spec: RoleSpec, objects: int) -> None:
         """Check that this number of additional objects is within the limit.
@@ -57,8 +76,11 @@ class Size:
         if problems:
             raise MlgenError(problems)
         if self.bytes > JOB_BYTES:
-            values = {"spec": role.spec, "most": JOB_BYTES >> 20, "hint": self._fix(role.spec)}
-            raise MlgenError([problem("too-many-bytes", **values)])
+            raise MlgenError([self._too_many_bytes(role.spec)])
+
+    def _too_many_bytes(self, spec: RoleSpec) -> Problem:
+        values = {"spec": spec, "most": JOB_BYTES >> 20, "hint": self._fix(spec)}
+        return problem("too-many-bytes", **values)
 
     def _fix(self, spec: RoleSpec) -> str:
         """Return a hint that reduces the objects of a role."""

@@ -11,20 +11,23 @@ escalation prevention and bootstrapping"), and TensorBoard, which keeps running 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
 from typing import Any
 
-from mlgen import checks, pipeline
+from mlgen import checks
+from mlgen.bulk import Gathered, Task
+from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.model import TrainingJob
-from mlgen.kubernetes.objects import Key, Object, keys
+from mlgen.kubernetes.objects import Identities, Object, keys
 from mlgen.objects import supervisor
 from mlgen.objects.labels import JOB, config_name, labels, metadata, status_name
 from mlgen.objects.skeleton import filled
-from mlgen.output.summary import heading
-from mlgen.output.yaml import verbatim, yaml_text
+from mlgen.output.manifests import headed, pieces
+from mlgen.output.yaml import START, yaml_text
+from mlgen.pipeline import render_texts
 from mlgen.problems import Collector, Problem, severe
-from mlgen.result import Foreign, Options, Rendered
+from mlgen.result import Options, Rendered
 from mlgen.variants import matrix
 
 TEMPLATE = {"name": "mlgen-train", "template": "train"}
@@ -70,67 +73,45 @@ class Form:
     fail_fast: bool = False
 
 
-def argo(texts: Iterable[Text], options: Options, form: Form) -> tuple[str, tuple[Problem, ...]]:
-    """Return the manifests that run the jobs in Argo Workflows, as YAML, and all warnings.
+def argo(
+    texts: Iterable[Text], options: Options, form: Form
+) -> tuple[Iterator[str], tuple[Problem, ...]]:
+    """Return the manifests that run the jobs in Argo Workflows, as YAML in parts, and all warnings.
 
     Raises:
         MlgenError: there are errors; lists all problems with their locations.
     """
-    result = pipeline.render(texts, options)
-    collector = Collector(result.warnings)
-    taken: set[Key] = set()
-    manifests = []
-    runs = list(_runs(result.parts))
-    for run in runs:
-        if isinstance(run, Foreign):
-            taken.update(keys([run.document.data]))
-            manifests.append(verbatim(run.document.text, run.document.data))
-            continue
-        *others, last = [[*_objects_of_user(job), _config(job)] for job in run]
-        if form.schedule is not None or (form.workflow and not form.step):
-            last.append(_workflow(run, form))  # it is last, because it starts at once
-        objects = [*others, last]
-        applied = [item for items in objects for item in items]
-        by_step = [
-            item
-            for job in run
-            for item in [*filter(_is_applied_by_step, job.objects), _status(job)]
-        ]
-        in_cluster = keys([*applied, *by_step])
-        problems = [*_problems(run, form, applied), *checks.collisions(in_cluster, taken)]
-        located = map(run[0].document.located, problems)
-        collector.extend(severe(located, strict=options.strict))
-        taken.update(in_cluster)
-        manifests += map(yaml_text, objects, map(heading, run))
+    walk = Gathered(Task(options, "yaml"))
+    taken, steps, has_matrix = Identities(), list[Object](), False
+    for parts in render_texts(texts, options, walk):
+        run = [part.content for part in parts if not part.kind]
+        objects = [[*_objects_of_user(job), _config(job)] for job in run]
+        if run:
+            if form.schedule is not None or (form.workflow and not form.step):
+                objects[-1].append(_workflow(run, form))  # it is last, because it starts at once
+            located = map(run[0].document.located, _problems(run, form, objects, taken))
+            walk.problems += severe(located, strict=options.strict)
+            has_matrix |= bool(run[0].combination)
+            steps.append(_step(run, form))
+        taken.update(keys(part.content.document.data for part in parts if part.kind))
+        manifests = map(headed, run, objects) if run else (pieces(p.content, "yaml") for p in parts)
+        for part, texts_of in zip(parts, manifests, strict=True):
+            walk.write(part, texts_of, partial(_located, part.content.document))
+    walk.finish()
     if form.retry_oom:
         message = "--retry-oom has no effect: a job always restarts after it ran out of memory"
-        collector.add(Problem((), message, "deprecated", "omit it", warning=True))
-    has_matrix = any(job.combination for job in result.jobs)
+        walk.problems.append(Problem((), message, "deprecated", "omit it", warning=True))
     if (form.parallelism is not None or form.fail_fast) and not has_matrix:
         message = "--parallelism and --fail-fast have no effect, because no job has a matrix"
         hint = "omit them, or add --matrix"
-        collector.add(Problem((), message, "no-effect", hint, warning=True))
-    collector.raise_errors()
-    if form.step:
-        steps = yaml_text([[_step(run, form) for run in runs if not isinstance(run, Foreign)]])
-        return steps.removeprefix("---\n"), collector.problems
-    return "".join(manifests), collector.problems
+        walk.problems.append(Problem((), message, "no-effect", hint, warning=True))
+    Collector(walk.problems).raise_errors()
+    output = iter([yaml_text([steps]).removeprefix(START)]) if form.step else walk.texts()
+    return output, tuple(walk.problems)
 
 
-def _runs(parts: Iterable[Rendered | Foreign]) -> Iterator[Sequence[Rendered] | Foreign]:
-    """Yield the jobs of each Workflow: one job, or all combinations of a matrix."""
-
-    def key(part: Rendered | Foreign) -> Any:
-        if isinstance(part, Foreign) or part.combination is None:
-            return id(part)
-        return part.file, part.job.namespace, part.combination.base
-
-    for _, group in groupby(parts, key):
-        jobs = list(group)
-        if isinstance(jobs[0], Foreign):
-            yield jobs[0]
-        else:
-            yield [job for job in jobs if isinstance(job, Rendered)]
+def _located(document: Document, problems: Iterable[Problem]) -> list[Problem]:
+    return [*map(document.located, problems)]
 
 
 def _is_applied_by_step(item: Object) -> bool:
@@ -234,10 +215,31 @@ def _workflow(run: Sequence[Rendered], form: Form) -> Object:
     )
 
 
-def _problems(run: Sequence[Rendered], form: Form, objects: Sequence[Object]) -> Iterator[Problem]:
-    """Yield the errors and warnings of the jobs of one Workflow."""
-    for item in objects:
+def _problems(
+    run: Sequence[Rendered], form: Form, objects: Iterable[Sequence[Object]], taken: Identities
+) -> Iterator[Problem]:
+    """Yield the errors and warnings of the jobs of one Workflow.
+
+    Args:
+        run: the jobs.
+        form: the form of the output.
+        objects: what the user applies for each job.
+        taken: the identities of earlier objects. Those of the jobs are added.
+    """
+    applied = [item for items in objects for item in items]
+    for item in applied:
         yield from checks.sizes(item, SIZE_HINT)
+    yield from _other_problems(run, form)
+    by_step = [
+        item for job in run for item in [*filter(_is_applied_by_step, job.objects), _status(job)]
+    ]
+    in_cluster = keys([*applied, *by_step])
+    yield from checks.collisions(in_cluster, taken)
+    taken.update(in_cluster)
+
+
+def _other_problems(run: Sequence[Rendered], form: Form) -> Iterator[Problem]:
+    """Yield the problems with names and policies."""
     job = _whole(run)
     cut = len(job.name) - CRON_WORKFLOW_MAX
     if form.schedule is not None and cut > 0:

@@ -12,20 +12,20 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mlgen import dialects, pipeline
+from mlgen import bulk, dialects
 from mlgen.bounds import DEPTH
 from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep
-from mlgen.documents.files import leads_out, texts
+from mlgen.documents.files import leads_out, parts, texts
 from mlgen.integrations import file_type
 from mlgen.kubernetes import names, versions
-from mlgen.output.manifests import text
 from mlgen.problems import Code, Collector, MlgenError, Place, Problem, ValuePath, choice
 from mlgen.resources import table
-from mlgen.result import Options, Rendered
+from mlgen.result import Foreign, Options, Rendered
 from mlgen.site import find
 
 # Environment variables that Argo CD sets
@@ -133,8 +133,8 @@ def init(
 
 def generate(
     environment: Mapping[str, str], *, only_jobs: bool = False, strict: bool = False
-) -> tuple[str, tuple[Problem, ...]]:
-    """Return the manifests of the folder as YAML, which is never empty, and all warnings.
+) -> tuple[Iterator[str], tuple[Problem, ...]]:
+    """Return the manifests of the folder as parts of YAML, which is never empty, and all warnings.
 
     For the arguments, see `read`.
 
@@ -142,16 +142,20 @@ def generate(
         MlgenError: there are errors or no jobs; lists all problems with their locations.
     """
     application = read(environment, only_jobs=only_jobs, strict=strict)
-    result = pipeline.render(texts(application.files), application.options)
-    warnings = (*application.warnings, *result.warnings)
-    problems = [problem for job in result.jobs for problem in _missing_apis(job, application.apis)]
+    pieces = (piece for text in parts(application.files) for piece in bulk.pieces(text))
+    check = partial(_missing_apis, apis=application.apis)
+    result = bulk.gather(pieces, bulk.Task(application.options, "yaml", check))
+    warnings = (*application.warnings, *result.problems)
+    if result.has_errors:
+        raise MlgenError(result.problems)
+    problems = result.misplaced
     if not result.jobs:
         message = f"no job found in: {', '.join(application.files)}"
         hint = "add a job to the folder, or list its file in the parameter files"
         problems.append(Problem((), message, "no-job", hint))
     if problems:
         raise MlgenError([*warnings, *problems])
-    return text(result.parts, "yaml"), warnings
+    return result.texts(), warnings
 
 
 def parameters(environment: Mapping[str, str]) -> str:
@@ -279,11 +283,11 @@ def _unsafe(name: str) -> Iterator[Problem]:
         yield _wrong(("files",), f"{name!r} is neither a file nor a folder", "list another file")
 
 
-def _missing_apis(job: Rendered, apis: Sequence[str]) -> Iterator[Problem]:
+def _missing_apis(part: Rendered | Foreign, apis: Sequence[str]) -> Iterator[Problem]:
     """Report PodGroups whose kind the cluster lacks. All other kinds of a job are built in."""
-    if not apis:
+    if not apis or isinstance(part, Foreign):
         return
-    for item in job.objects:
+    for item in part.objects:
         version, kind = item["apiVersion"], item["kind"]
         lists_kinds = any(api.startswith(f"{version}/") for api in apis)
         api = f"{version}/{kind}" if lists_kinds else version
@@ -291,4 +295,4 @@ def _missing_apis(job: Rendered, apis: Sequence[str]) -> Iterator[Problem]:
             message = f"the cluster does not have the kind {kind} of {version}"
             hint = "install the scheduler that provides it, or omit scheduling.gang"
             problem = Problem(("spec", "scheduling", "gang"), message, "missing-api", hint)
-            yield job.document.located(problem)
+            yield part.document.located(problem)

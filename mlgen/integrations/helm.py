@@ -13,28 +13,28 @@ large, or invalid YAML.
 import os
 import re
 import stat
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import IO
 
 from mlgen import dialects
+from mlgen.bounds import OBJECTS
 from mlgen.documents.chunks import chunks, is_blank
 from mlgen.documents.document import Document
-from mlgen.documents.files import Text, decode
+from mlgen.documents.files import STDIN, Text, decode
 from mlgen.integrations import file_type
 from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Object
 from mlgen.output.files import write
+from mlgen.output.spool import FullError, Spool
 from mlgen.output.summary import heading
 from mlgen.output.terminal import safe_lines
 from mlgen.output.yaml import yaml_text
-from mlgen.pipeline import Walk, render_documents
+from mlgen.pipeline import Walk, render_documents, too_many_bytes
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Options, Rendered
 
@@ -51,9 +51,6 @@ ADDED = re.compile(ANNOTATION_LINES % {b"key": re.escape(ANNOTATION).encode()})
 
 HOOK = "helm.sh/hook"
 
-SPOOL_BYTES = 8 << 20
-"""The maximum size of output that is kept in memory. Larger output goes to a temporary file."""
-
 _Origin = tuple[str, str]
 """The names of a document's template in Helm 3 and in Helm 4; each is "" if it is missing."""
 
@@ -65,7 +62,9 @@ LOG_NAME = ("mlgen", "last-error.txt")
 """The folder and the file below the user's cache folder."""
 
 
-def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tuple[Problem, ...]]:
+def post_render(
+    lines: Iterable[bytes], options: Options
+) -> tuple[Sequence[bytes], tuple[Problem, ...]]:
     """Return the manifests of a chart with every job replaced by its manifests.
 
     Args:
@@ -73,19 +72,23 @@ def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tu
         options: the options for rendering.
 
     Returns:
-        An open file, positioned at its start, and all warnings.
+        The output in parts, and all warnings.
 
     Raises:
         MlgenError: the chart has no manifests, or jobs have errors; lists all problems.
     """
     if options.site:  # the release has a namespace
         options = replace(options, site=options.site.without_namespace())
-    output = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - the caller reads it
-    walk = Walk(strict=options.strict)
+    output = Spool()
+    walk = Walk(OBJECTS, strict=options.strict)
     empty = True
-    for line, chunk in chunks(lines):
-        empty = empty and is_blank(chunk)
-        output.write(_replaced(line, chunk, options, walk))
+    try:
+        for line, chunk in chunks(lines):
+            empty = empty and is_blank(chunk)
+            for text in _replaced(line, chunk, options, walk):
+                output.add(text)
+    except FullError:
+        walk.fill([replace(too_many_bytes(), place=Place(STDIN, 0))])
     if empty:
         # Helm 3 would accept an empty output, and delete the objects of the release.
         hint = "enable a resource in its values, or omit --post-renderer"
@@ -93,9 +96,7 @@ def post_render(lines: Iterable[bytes], options: Options) -> tuple[IO[bytes], tu
         message = "the chart renders no manifests"
         walk.problems.append(Problem((), message, "empty", hint, place=place))
     if walk.has_errors:
-        output.close()
         raise MlgenError(walk.problems)
-    output.seek(0)
     return output, tuple(walk.problems)
 
 
@@ -104,20 +105,22 @@ def _replaced(
     chunk: bytes,
     options: Options,
     walk: Walk,
-) -> bytes:
-    """Return the manifests of a document with a job; other documents unchanged."""
+) -> Iterator[bytes]:
+    """Yield the manifests of a document with a job; other documents unchanged."""
     if is_blank(chunk) or not (options.only_jobs or _patterns()[0].search(chunk)):
-        return chunk
+        yield chunk
+        return
     origin = _origin(chunk)
     text = _text(line, chunk, origin)
     documents = list(dialects.documents(text))
     if not (options.only_jobs or any(_is_job(document, chunk) for document in documents)):
-        return chunk
+        yield chunk
+        return
     rendered = render_documents(text.name, documents, options, walk)
     parts: list[Rendered | Foreign] = [part.content for part in rendered]
     for part in parts:
         walk.problems += map(part.document.located, _hook_problems(part))
-    return "".join(_manifests(part, origin) for part in parts).encode()
+        yield from map(str.encode, _manifests(part, origin))
 
 
 @cache
@@ -165,17 +168,16 @@ def _text(line: int, chunk: bytes, origin: _Origin) -> Text:
     return decode("<stdin>", chunk, line)
 
 
-def _manifests(part: Rendered | Foreign, origin: _Origin) -> str:
-    """Return a job or another object of the document as YAML, with the origin on each object."""
+def _manifests(part: Rendered | Foreign, origin: _Origin) -> Iterator[str]:
+    """Yield a job or another object of the document as YAML, with the origin on each object."""
     source, annotation = origin
     comment = f"Source: {source}\n" if source else ""
     if isinstance(part, Foreign):
-        return yaml_text([_annotated(part.document.data, annotation)], comment)
+        yield yaml_text([_annotated(part.document.data, annotation)], comment)
+        return
     first = comment + heading(part)
-    return "".join(
-        yaml_text([_annotated(item, annotation)], comment if number else first)
-        for number, item in enumerate(part.objects)
-    )
+    for number, item in enumerate(part.objects):
+        yield yaml_text([_annotated(item, annotation)], comment if number else first)
 
 
 def _annotated(item: Object, file: str) -> Object:
@@ -208,7 +210,7 @@ def _hook_problems(part: Rendered | Foreign) -> Iterator[Problem]:
 
 def run(
     lines: Iterable[bytes], options: Options, environ: Mapping[str, str]
-) -> tuple[IO[bytes], tuple[Problem, ...]]:
+) -> tuple[Sequence[bytes], tuple[Problem, ...]]:
     """Call `post_render`, and report its exceptions with `report_failure`."""
     try:
         return post_render(lines, options)

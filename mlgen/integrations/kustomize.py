@@ -4,18 +4,21 @@ https://github.com/kubernetes-sigs/kustomize/blob/master/cmd/config/docs/api-con
 kpt shows the `results` of the list, and kustomize ignores them. Both check the exit status.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from mlgen import checks, dialects, pipeline
+from mlgen import checks, dialects
+from mlgen.bounds import OBJECTS
 from mlgen.documents import overrides
 from mlgen.documents import resource_list as resourcelist
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.documents.resource_list import Item, ResourceList
 from mlgen.kubernetes import names, versions
-from mlgen.kubernetes.objects import Object, keys
-from mlgen.output.resource_list import resource_list_text
+from mlgen.kubernetes.objects import Object
+from mlgen.output.resource_list import Replacements, resource_list_texts
+from mlgen.output.spool import FullError, Spool, Stored
+from mlgen.pipeline import Walk, render_documents, too_many_bytes
 from mlgen.problems import Collector, MlgenError, Place, Problem, choice, dotted
 from mlgen.result import Options
 from mlgen.variants import gitops
@@ -27,8 +30,8 @@ Problems = list[tuple[Item, Problem]]
 """Problems, each with the item that contains it."""
 
 
-def krm(text: Text, options: Options) -> tuple[str, tuple[Problem, ...]]:
-    """Return a ResourceList with every job replaced by its manifests, and all problems.
+def krm(text: Text, options: Options) -> tuple[Iterator[str], tuple[Problem, ...]]:
+    """Return a ResourceList with every job replaced by its manifests, in parts, and all problems.
 
     Args:
         text: a ResourceList. If its functionConfig is a job, the job's manifests are appended.
@@ -36,23 +39,21 @@ def krm(text: Text, options: Options) -> tuple[str, tuple[Problem, ...]]:
 
     Returns:
         The list with `results`, and the problems. If there are errors, its items are unchanged. If
-        the text is not a ResourceList, the list is "".
+        the text is not a ResourceList, there is no list.
     """
     try:
         resource_list = resourcelist.read(text)
     except MlgenError as error:
-        return "", error.problems
+        return iter(()), error.problems
     manifests, problems = _rendered(resource_list, options)
     if Collector(problem for _, problem in problems).has_errors:
         manifests = {}
     results = [_result(item, problem) for item, problem in problems]
-    output = resource_list_text(resource_list, manifests, results)
+    output = resource_list_texts(resource_list, manifests, results)
     return output, tuple(problem for _, problem in problems)
 
 
-def _rendered(
-    resource_list: ResourceList, options: Options
-) -> tuple[dict[int, list[Object]], Problems]:
+def _rendered(resource_list: ResourceList, options: Options) -> tuple[Replacements, Problems]:
     """Return the objects of each job, by the index of its item, and all problems."""
     config, problems = resource_list.config, Problems()
     if config and _is_foreign(config):
@@ -63,20 +64,20 @@ def _rendered(
     others = [item for item in resource_list.items if _is_foreign(item) and not item.local]
     if options.only_jobs:
         problems += [(item, _at(item, checks.foreign(item.kind))) for item in others]
-    taken = {item.key for item in others}
-    manifests: dict[int, list[Object]] = {}
+    walk = Walk(OBJECTS, strict=options.strict)
+    walk.reserve(item.key for item in others)
+    spool, numbers = Spool(), dict[int, int]()
     for index, item in _jobs(resource_list):
+        text, known = Text(item.origin, item.text), len(walk.problems)
+        parts = render_documents(text.name, dialects.documents(text), options, walk)
         try:
-            result = pipeline.render([Text(item.origin, item.text)], options)
-        except MlgenError as error:
-            problems += _located(item, error.problems)
-            continue
-        manifests[index] = [entry for job in result.jobs for entry in job.objects]
-        problems += _located(item, result.warnings)
-        identities = keys(manifests[index])
-        problems += _located(item, checks.collisions(identities, taken))
-        taken.update(identities)
-    return manifests, problems
+            objects = [entry for part in parts for entry in part.content.objects]
+            spool.add(objects)
+            numbers[index] = len(numbers)
+        except FullError:
+            walk.fill([too_many_bytes()])
+        problems += _located(item, walk.problems[known:])
+    return Stored(numbers, lambda index: spool[numbers[index]]), problems
 
 
 def _jobs(resource_list: ResourceList) -> list[tuple[int, Item]]:

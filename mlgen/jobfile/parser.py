@@ -139,7 +139,8 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
     spec_values, role_values = _snake(spec), _snake(role)
     merged = {key: spec_values[key] for key in spec_values if key in ROLE_FIELDS} | role_values
     for key in ("env", "volumes"):
-        merged[key] = spec_values.get(key, {}) | role_values.get(key, {})
+        common, own = spec_values.get(key, {}), role_values.get(key)
+        merged[key] = common | own if own else common  # equal roles share one mapping
     templates = tuple(v["template"] for v in (spec_values, role_values) if "template" in v)
     merged.pop("template", None)
     if "wait_for" in merged:

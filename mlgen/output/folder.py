@@ -7,8 +7,8 @@ mlgen does not change other files in the folder.
 import difflib
 import io
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlgen.checks import NAME
@@ -17,6 +17,7 @@ from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import DECIDES
 from mlgen.output import files
 from mlgen.output.manifests import Piece, headed
+from mlgen.output.spool import Stored
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Rendered
@@ -52,15 +53,21 @@ class Changes:
         return sorted({*self.old, *self.new})
 
 
-def pieces(part: Rendered | Foreign) -> Iterator[Piece | Problem]:
-    """Yield the file of each object, or an error if its name is missing or too long."""
+def misplaced(part: Rendered | Foreign) -> Iterator[Problem]:
+    """Yield an error for each object whose file name would be missing or too long."""
     for item in part.objects:
         name = file_name(item)
         if name is None or len(name) > NAME_MAX:
             yield part.document.located(_problem(item, name))
-            continue
-        piece = _piece(part, item)
-        yield replace(piece, before=HEAD + piece.before, name=name)
+
+
+def pieces(part: Rendered | Foreign) -> Iterator[Piece]:
+    """Yield the file of each object that is not misplaced."""
+    for item in part.objects:
+        name = file_name(item)
+        if name is not None and len(name) <= NAME_MAX:
+            piece = _piece(part, item)
+            yield piece._replace(before=HEAD + piece.before, name=name)
 
 
 def _piece(part: Rendered | Foreign, item: Object) -> Piece:
@@ -68,7 +75,7 @@ def _piece(part: Rendered | Foreign, item: Object) -> Piece:
     if isinstance(part, Foreign):
         return Piece(verbatim(part.document.text, part.document.data))
     if item["metadata"]["labels"].get(DECIDES) == "true":
-        return headed(part, [item])
+        return next(headed(part, [item]))
     return Piece(yaml_text([item]))
 
 
@@ -136,7 +143,7 @@ def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
         MlgenError: existing files that mlgen did not write would be overwritten; lists all of them.
         OSError: the folder, or a file in it, cannot be read.
     """
-    old: dict[str, str] = {}
+    old: list[str] = []
     same: set[str] = set()
     problems: list[Problem] = []
     for file in sorted(folder.iterdir()) if folder.exists() else []:
@@ -148,33 +155,17 @@ def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
         elif data is not None and data == rendered.get(file.name, "").encode():
             same.add(file.name)
         elif data is not None:
-            old[file.name] = data.decode(errors="replace")
+            old.append(file.name)
     if problems:
         raise MlgenError(problems)
-    return Changes(old, Texts(dict.fromkeys(sorted(rendered.keys() - same)), rendered.__getitem__))
 
+    def read(name: str) -> str:
+        return (_content(folder / name) or b"").decode(errors="replace")
 
-class Texts(Mapping[str, str]):
-    """Texts by name, which are read when they are looked up.
-
-    Args:
-        names: the names of the texts, in order.
-        read: returns the text of a name.
-    """
-
-    def __init__(self, names: Collection[str], read: Callable[[str], str]) -> None:
-        self._names, self._read = names, read
-
-    def __getitem__(self, name: str) -> str:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._read(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+    return Changes(
+        Stored(dict.fromkeys(old), read),
+        Stored(dict.fromkeys(sorted(rendered.keys() - same)), rendered.__getitem__),
+    )
 
 
 def _content(file: Path) -> bytes | None:

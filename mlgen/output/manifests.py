@@ -1,13 +1,12 @@
 """Rendered jobs and other objects → the printed manifests."""
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mlgen.output.summary import needs, summary
 from mlgen.output.terminal import safe_json
-from mlgen.output.yaml import commented, verbatim, yaml_text
+from mlgen.output.yaml import START, commented, verbatim, yaml_texts
 from mlgen.result import Foreign, Rendered
 
 if TYPE_CHECKING:
@@ -15,11 +14,8 @@ if TYPE_CHECKING:
 
 Format = Literal["yaml", "json"]
 
-START = "---\n"
 
-
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of the output.
 
     A job's prerequisites depend on the jobs after it, so the text of a job has a gap for them.
@@ -52,21 +48,21 @@ def text(parts: Iterable[Rendered | Foreign], form: Format) -> str:
 
 
 def pieces(part: Rendered | Foreign, form: Format) -> Iterator[Piece]:
-    """Yield the manifests of one part: a piece in YAML, or one for each object in JSON."""
+    """Yield the text of each object of one part. In YAML, a job starts with its summary."""
     if form == "json":
         yield from map(_json, part.objects)
     elif isinstance(part, Foreign):
         yield Piece(verbatim(part.document.text, part.document.data))
     else:
-        yield headed(part, part.objects)
+        yield from headed(part, part.objects)
 
 
-def headed(job: Rendered, objects: Iterable[Any]) -> Piece:
-    """Return a job's objects as YAML that starts with the job's summary."""
+def headed(job: Rendered, objects: Sequence[Any]) -> Iterator[Piece]:
+    """Yield each of a job's objects as YAML. The first one starts with the job's summary."""
     heading = summary(job)
-    manifests = yaml_text([*objects], heading)
     gap = len(START) + len(commented(heading))
-    return Piece(manifests[:gap], manifests[gap:])
+    for number, item in enumerate(yaml_texts(objects, heading)):
+        yield Piece(item) if number else Piece(item[:gap], item[gap:])
 
 
 def _json(item: Any) -> Piece:

@@ -7,13 +7,15 @@ list has the style of kustomize and kpt, or is JSON. Any other list is written a
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from mlgen.documents.resource_list import ITEMS, RESULTS, Lines, ResourceList, walk
 from mlgen.kubernetes.objects import Object
-from mlgen.output.yaml import yaml_text
+from mlgen.output.spool import CHUNK, MEMORY
+from mlgen.output.yaml import START, yaml_text
 
 Replacements = Mapping[int, Sequence[Object]]
 
@@ -24,10 +26,10 @@ WIDTH = 1 << 30
 """A line width that prevents line folding."""
 
 
-def resource_list_text(
+def resource_list_texts(
     source: ResourceList, replacements: Replacements, results: Sequence[Object]
-) -> str:
-    """Return the text of the list with some of its items replaced.
+) -> Iterator[str]:
+    """Yield the text of the list with some of its items replaced, in parts.
 
     The field `results` of an earlier function is dropped.
 
@@ -39,53 +41,74 @@ def resource_list_text(
     """
     had_results = any(field.owner == RESULTS for field in source.fields)
     if not (replacements or results or had_results):
-        return source.text
-    if source.lines:
-        return "".join(_edited(source.text, source.lines, replacements, results))
-    if source.flow:
-        return _flow(source, replacements, results)
-    return _rewritten(source, replacements, results)
+        yield source.text
+    elif source.lines:
+        yield from _edited(source.text, source.lines, replacements, results)
+    elif source.flow:
+        yield from _flow(source, replacements, results)
+    else:
+        yield from _rewritten(source, replacements, results)
 
 
 def _edited(
     text: str, lines: Lines, replacements: Replacements, results: Sequence[Object]
 ) -> Iterator[str]:
     """Yield the parts of a list in which whole lines are replaced."""
-    edits = [(start, end, "") for start, end in lines.results]
-    for number, objects in replacements.items():
+
+    def items(number: int) -> Iterator[str]:
+        return (_block([item], lines.item_column) for item in replacements[number])
+
+    edits: list[tuple[int, int, Iterable[str]]] = [(*span, ()) for span in lines.results]
+    for number in replacements:
         start, end = (*lines.items, lines.items[-1])[number : number + 2]
-        edits.append((start, end, _block(list(objects), lines.item_column)))
+        edits.append((start, end, items(number)))
     if results:
-        edits.append((lines.end, lines.end, _block({RESULTS: list(results)}, lines.column)))
+        edits.append((lines.end, lines.end, [_block({RESULTS: list(results)}, lines.column)]))
     done = 0
-    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
+    for start, end, texts in sorted(edits, key=lambda edit: edit[:2]):
         yield text[done:start]
-        yield new
+        yield from texts
         done = end
     yield text[done:]
 
 
 def _block(value: Any, column: int) -> str:
     """Return a value in block style, indented to a column."""
-    text = yaml_text([value]).removeprefix("---\n")
+    text = yaml_text([value]).removeprefix(START)
     return re.sub(r"^(?=.)", " " * column, text, flags=re.MULTILINE)
 
 
-def _flow(source: ResourceList, replacements: Replacements, results: Sequence[Object]) -> str:
-    """Return a list in flow style. New values are JSON, and other values keep their text."""
-    items = [[source.text[item.start : item.end]] for item in source.items] + [[]]
-    for number, objects in replacements.items():
-        items[number] = list(map(_json_text, objects))
-    fields = {
-        source.text[field.before : field.start]: f"[{', '.join(chain(*items))}]"
-        if field.owner == ITEMS
-        else source.text[field.start : field.end]
-        for field in source.fields
-        if field.owner != RESULTS
-    }
+def _flow(
+    source: ResourceList, replacements: Replacements, results: Sequence[Object]
+) -> Iterator[str]:
+    """Yield a list in flow style. New values are JSON, and other values keep their text."""
+    start = "{"
+    for field in source.fields:
+        if field.owner == RESULTS:
+            continue
+        yield start + source.text[field.before : field.start]
+        if field.owner == ITEMS:
+            yield from _flow_items(source, replacements)
+        else:
+            yield source.text[field.start : field.end]
+        start = ", "
     if results:
-        fields[f'"{RESULTS}": '] = _json_text(list(results))
-    return f"{{{', '.join(key + value for key, value in fields.items())}}}\n"
+        yield f'{start}"{RESULTS}": {_json_text(list(results))}'
+    yield "}\n"
+
+
+def _flow_items(source: ResourceList, replacements: Replacements) -> Iterator[str]:
+    """Yield the items of a list in flow style."""
+    start = "["
+    for number, item in enumerate([*source.items, None]):
+        if number in replacements:
+            texts = [*map(_json_text, replacements[number])]
+        else:
+            texts = [source.text[item.start : item.end]] if item else []
+        for text in texts:
+            yield start + text
+            start = ", "
+    yield "]" if start != "[" else "[]"
 
 
 def _json_text(value: Any) -> str:
@@ -94,16 +117,20 @@ def _json_text(value: Any) -> str:
     return NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _rewritten(source: ResourceList, replacements: Replacements, results: Sequence[Object]) -> str:
-    """Return a list that is written again, value by value, without its comments."""
+def _rewritten(
+    source: ResourceList, replacements: Replacements, results: Sequence[Object]
+) -> Iterator[str]:
+    """Yield a list that is written again, value by value, without its comments."""
     import yaml
 
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     events = [yaml.StreamStartEvent(), yaml.DocumentStartEvent(explicit=False)]
     ends = [yaml.DocumentEndEvent(explicit=False), yaml.StreamEndEvent()]
     written = (*events, *map(_as_block, _events(source, replacements, results)), *ends)
-    text: str = yaml.emit(written, Dumper=dumper, width=WIDTH, allow_unicode=True)
-    return text
+    with SpooledTemporaryFile(MEMORY, "w+", encoding="utf-8", newline="") as file:
+        yaml.emit(written, file, Dumper=dumper, width=WIDTH, allow_unicode=True)
+        file.seek(0)
+        yield from iter(partial(file.read, CHUNK), "")
 
 
 def _events(

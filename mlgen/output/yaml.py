@@ -5,12 +5,15 @@ an earlier one, with these values replaced. Parts that the objects share (see
 `mlgen.objects.workload`) are not compared.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.documents.chunks import is_marked, without_marker
-from mlgen.output.nodes import GAP, MODES, Gap, Inline, Writer
+from mlgen.output.nodes import GAP, MODES, Gap, Writer
 from mlgen.output.terminal import safe
+
+START = "---\n"
+"""The line before each document."""
 
 MANY = 20
 """Above this number, objects are checked for repetitions."""
@@ -26,18 +29,17 @@ def yaml_text(objects: Sequence[Any], comment: str = "") -> str:
     Raises:
         TypeError: a value is of another type.
     """
+    return "".join(yaml_texts(objects, comment))
+
+
+def yaml_texts(objects: Sequence[Any], comment: str = "") -> Iterator[str]:
+    """Yield the text of each object, as `yaml_text` returns them."""
     heading = commented(comment)
-    write = _repeats() if len(objects) > MANY else Writer().document
-    documents: list[str] = []
-    for number, item in enumerate(objects):
-        documents += "---\n", heading if number == 0 else "", write(item), "\n"
-    return "".join(documents)
-
-
-def _repeats() -> Callable[[Any], str]:
-
     writer = Writer()
-    return Repeats(writer.document, writer.inline).text
+    write = Repeats(writer).text if len(objects) > MANY else writer.document
+    for item in objects:
+        yield f"{START}{heading}{write(item)}\n"
+        heading = ""
 
 
 def commented(text: str) -> str:
@@ -68,8 +70,7 @@ class Repeats:
     """Writes objects, and reuses the texts of similar objects.
 
     Attributes:
-        write: returns the text of an object.
-        inline: returns a value on one line, if it fits there.
+        writer: writes objects, and values on one line.
         models: the last object of each kind that was not similar to the one before it.
         patterns: the texts around the values that differ, by model, positions and widths, because a
             mapping may fit on a line or not. A pattern is created for the second similar object. It
@@ -77,8 +78,8 @@ class Repeats:
             identity.
     """
 
-    def __init__(self, write: Callable[[Any], str], inline: Callable[[Any], Inline | None]) -> None:
-        self.write, self.inline = write, inline
+    def __init__(self, writer: Writer) -> None:
+        self.write, self.inline = writer.document, writer.inline
         self.models: dict[str, Any] = {}
         self.patterns: dict[tuple[Any, ...], tuple[Any, list[str]] | None] = {}
 

@@ -12,10 +12,11 @@ from click.testing import CliRunner
 from support import ROOT
 
 from mlgen import bulk
-from mlgen.bulk import Spool, workers
+from mlgen.bulk import Task, workers
 from mlgen.cli import main
 from mlgen.documents.files import Text, parts, texts
 from mlgen.output.manifests import joined, text
+from mlgen.output.spool import Spool
 from mlgen.pipeline import attempt
 from mlgen.result import Options
 
@@ -71,7 +72,7 @@ def jobs(count):
 
 def test_the_result_is_that_of_all_jobs_together():
     expected = attempt(texts(FILES), Options())
-    one, two = (bulk.gather(parts(FILES), Options(), "yaml", jobs=number) for number in (1, 2))
+    one, two = (bulk.gather(parts(FILES), Task(Options(), "yaml"), number) for number in (1, 2))
 
     assert list(expected.problems) == one.problems == two.problems
     assert text(expected.parts, "yaml") == "".join(one.texts()) == "".join(two.texts())
@@ -85,7 +86,7 @@ def test_the_result_is_that_of_all_jobs_together():
 
 @pytest.mark.parametrize("form", ["json", "folder", "verdict"])
 def test_other_forms_do_not_depend_on_the_number_of_processes(form):
-    one, two = (bulk.gather(parts(FILES), Options(), form, jobs=number) for number in (1, 2))
+    one, two = (bulk.gather(parts(FILES), Task(Options(), form), number) for number in (1, 2))
 
     assert dict(one.files()) == dict(two.files())
     assert list(one.texts()) == list(two.texts())
@@ -199,7 +200,7 @@ def test_processes_can_be_started_anew(here):
 
 @pytest.mark.parametrize("limit", [0, 30, 1 << 20])
 def test_a_spool_returns_what_was_added(limit, monkeypatch):
-    monkeypatch.setattr("mlgen.bulk.MAX_BYTES", limit)
+    monkeypatch.setattr("mlgen.output.spool.MEMORY", limit)
     items = [(number, "größe\ud83d", None) for number in range(5)]
     spool = Spool()
 
@@ -215,7 +216,7 @@ def test_json_is_written_item_by_item(here):
     expected = text(attempt(texts(("a.yaml",)), Options()).parts, "json")
 
     assert expected == "".join(
-        joined(bulk.gather(parts(("a.yaml",)), Options(), "json").texts(), "json")
+        joined(bulk.gather(parts(("a.yaml",)), Task(Options(), "json")).texts(), "json")
     )
     assert (0, expected) == run("render", "a.yaml", "--format", "json")[:2]
 

@@ -46,7 +46,8 @@ def run(*words):
 @cache
 def printed(path, form=None):
     """The objects that the user applies, and the objects that the step applies, for one file."""
-    text, _ = argo(texts((str(path),)), Options(workflow=True), form or Form())
+    parts, _ = argo(texts((str(path),)), Options(workflow=True), form or Form())
+    text = "".join(parts)
     outer = load_all(text)
     inner = [
         load_all(item["data"]["manifests.yaml"])

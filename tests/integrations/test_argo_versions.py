@@ -25,7 +25,8 @@ def rendered(job, schedule=None):
     """Return the output of `mlgen argo` for a fixture, with every option."""
     form = Form(schedule, backoff_seconds=30, retry_oom=True, parallelism=2, fail_fast=True)
     path = ROOT / "fixtures" / f"{job}.yaml"
-    return argo(texts((str(path),)), Options(workflow=True), form)[0]
+    parts, _ = argo(texts((str(path),)), Options(workflow=True), form)
+    return "".join(parts)
 
 
 @pytest.fixture(scope="module")

@@ -473,12 +473,12 @@ def test_the_plugin_has_the_version_of_the_package():
     ]
 
 
-def test_post_render_returns_an_open_file_and_warnings():
+def test_post_render_returns_parts_and_warnings():
     warned = (ROOT / "fixtures/tensorflow-estimator.yaml").read_bytes().splitlines(keepends=True)
 
-    stream, warnings = post_render([b"a: 1\n", b"---\n", *warned], Options(namespace="ml"))
+    parts, warnings = post_render([b"a: 1\n", b"---\n", *warned], Options(namespace="ml"))
 
-    assert stream.read().startswith(b"a: 1\n---\n")
+    assert b"".join(parts).startswith(b"a: 1\n---\n")
     assert ["warning" in str(warning) for warning in warnings] == [True]
 
 
@@ -488,7 +488,7 @@ def test_post_render_returns_an_open_file_and_warnings():
 )
 def test_an_empty_stream_is_an_error(lines, empty):
     if not empty:
-        assert post_render(lines, Options())[0].read() == b"".join(lines)
+        assert b"".join(post_render(lines, Options())[0]) == b"".join(lines)
         return
     with pytest.raises(MlgenError) as raised:
         post_render(lines, Options())

@@ -433,8 +433,8 @@ def test_the_configurations_list_the_roles_of_all_frameworks():
     ],
 )
 def test_only_errors_leave_a_job_in_the_list(job, severities, kinds):
-    text, problems = kustomize.krm(Text("<stdin>", resource_list(item(job))), Options())
-    output = yaml.safe_load(text)
+    parts, problems = kustomize.krm(Text("<stdin>", resource_list(item(job))), Options())
+    output = yaml.safe_load("".join(parts))
 
     assert severities == [result["severity"] for result in output.get("results", [])]
     assert severities == ["warning" if problem.warning else "error" for problem in problems]
@@ -444,9 +444,9 @@ def test_only_errors_leave_a_job_in_the_list(job, severities, kinds):
 
 
 def test_a_text_that_is_not_a_resource_list_has_no_output():
-    text, problems = kustomize.krm(Text("<stdin>", "kind: ConfigMap\n"), Options())
+    texts, problems = kustomize.krm(Text("<stdin>", "kind: ConfigMap\n"), Options())
 
-    assert ("", ["resource-list"]) == (text, [problem.code for problem in problems])
+    assert ([], ["resource-list"]) == ([*texts], [problem.code for problem in problems])
 
 
 @pytest.mark.parametrize("by", ["option", "config"])

@@ -57,7 +57,7 @@ spec:
 
 def test_each_object_is_written_to_a_file_as_it_is_printed(any_file):
     result = rendered(texts((str(any_file),)), Options())
-    files = bulk.gather(texts((str(any_file),)), Options(), "folder").files()
+    files = bulk.gather(texts((str(any_file),)), bulk.Task(Options(), "folder")).files()
     objects = [yaml.safe_load(text) for text in files.values()]
 
     assert all(text.startswith(HEAD) for text in files.values())

@@ -47,7 +47,7 @@ LONGEST = "a" * (245 - len("configmap_.yaml"))
     ],
 )
 def test_an_object_that_cannot_have_a_file_is_an_error(part, message):
-    (problem,) = folder.pieces(part)
+    (problem,) = folder.misplaced(part)
 
     assert isinstance(problem, Problem)
     assert message in str(problem)

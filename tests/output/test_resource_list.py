@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mlgen.documents.files import Text
 from mlgen.documents.resource_list import VERSIONS, read
-from mlgen.output.resource_list import resource_list_text
+from mlgen.output.resource_list import resource_list_texts
 
 HEAD = "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\n"
 BLOCK = f"{HEAD}items:\n  - a: 0644  # kept\n  # before\n  - b: 1\nfunctionConfig: {{}}\n"
@@ -17,7 +17,7 @@ NEW, MORE = {"kind": "Job", "args": ["x"]}, {"kind": "Service"}
 
 
 def written(text, replacements=None, results=()):
-    return resource_list_text(read(Text("", text)), replacements or {}, results)
+    return "".join(resource_list_texts(read(Text("", text)), replacements or {}, results))
 
 
 @pytest.mark.parametrize("text", [BLOCK, FLOW, EMPTY])
@@ -173,7 +173,7 @@ def test_a_list_in_any_spelling_is_what_it_should_be(text, data):
     new = data.draw(st.dictionaries(st.integers(0, len(old["items"])), st.just([NEW, MORE])))
     results = data.draw(st.sampled_from([[], [{"message": "größe: 1"}]]))
 
-    out = composed(resource_list_text(source, new, results))
+    out = composed("".join(resource_list_texts(source, new, results)))
 
     as_tree = composed(yaml.safe_dump([NEW, MORE], sort_keys=False))
     items = [as_tree if n in new else [item] for n, item in enumerate([*old["items"], None])]
