@@ -6,7 +6,6 @@ depends on the number of jobs, and another process can do the work.
 """
 
 import marshal
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -21,6 +20,7 @@ from mlgen.dialects import pieces
 from mlgen.documents.files import Text
 from mlgen.output import folder, manifests
 from mlgen.output.manifests import Piece
+from mlgen.output.problems import visible
 from mlgen.output.summary import verdict
 from mlgen.pipeline import Outcome, Walk
 from mlgen.problems import Problem
@@ -36,8 +36,6 @@ Form = Literal["yaml", "json", "folder", "verdict"]
 
 MAX_BYTES = 8 << 20
 """The maximum size of pieces in memory. More pieces go to a temporary file."""
-
-LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
 def gather(
@@ -112,9 +110,9 @@ def _lines_of(text: Text, problems: Iterable[Problem]) -> Iterator[Text]:
     """Yield the lines with problems of a text, each as a separate text."""
     places = [problem.place for problem in problems if problem.place]
     numbers = {place.line - text.line - 1 for place in places if place.file == text.name}
-    rows = LINE_BREAK.split(text.text) if numbers else []
+    rows = visible(text.text) if numbers else []
     for number in sorted(numbers):
-        if 0 <= number < len(rows):
+        if 0 <= number < len(rows) and rows[number]:
             yield Text(text.name, rows[number], line=text.line + number)
 
 
