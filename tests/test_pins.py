@@ -16,7 +16,8 @@ else:
     import tomli as tomllib
 
 PINS = ROOT / ".ci/pins"
-FILES = sorted(PINS.glob("*.txt"))
+VERSIONS = PINS / "versions.txt"
+FILES = sorted({*PINS.glob("*.txt")} - {VERSIONS})
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 WORKFLOW = (ROOT / ".github/workflows/ci.yml").read_text()
@@ -84,6 +85,26 @@ def test_the_image_installs_nothing_else():
 
     assert len(installs) == 4
     assert all("--require-hashes" in line or "--no-index" in line for line in installs)
+
+
+def test_the_action_installs_nothing_else():
+    steps = yaml.safe_load((ROOT / "integrations/github/action.yml").read_text())["runs"]["steps"]
+    (install,) = (step["run"] for step in steps if "pip" in step.get("run", "").split())
+
+    options = {"--isolated", "--no-deps", "--require-hashes", "--only-binary"}
+    assert options <= set(install.split())
+    assert install.endswith('-r "$GITHUB_ACTION_PATH/../../.ci/pins/run.txt"')
+
+
+def test_the_hooks_install_the_same_versions():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    lines = VERSIONS.read_text().splitlines()
+
+    assert {(key(pin), pin.specifier) for pin in map(Requirement, lines)} == {
+        (key(pin), pin.specifier) for pin in pinned("run")
+    }
+    for hook in hooks:
+        assert [f"--constraint={VERSIONS.relative_to(ROOT)}"] == hook["additional_dependencies"]
 
 
 def test_actions_are_pinned_by_commit():

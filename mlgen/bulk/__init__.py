@@ -5,7 +5,6 @@ jobs and the totals need: texts and small values, without topologies and objects
 depends on the number of jobs, and another process can do the work.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
@@ -19,6 +18,7 @@ from mlgen.dialects import pieces
 from mlgen.documents.files import Text
 from mlgen.output import folder, manifests
 from mlgen.output.manifests import Piece
+from mlgen.output.problems import visible
 from mlgen.output.spool import FullError, Spool, Stored
 from mlgen.output.summary import verdict
 from mlgen.pipeline import Outcome, Part, Walk, too_many_bytes
@@ -35,8 +35,6 @@ Form = Literal["yaml", "json", "folder", "verdict"]
 
 Check = Callable[[Rendered | Foreign], Iterable[Problem]]
 """Returns further problems of a part. They are reported only if there is no other error."""
-
-LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
 class Content(NamedTuple):
@@ -156,9 +154,9 @@ def _lines_of(text: Text, problems: Iterable[Problem]) -> Iterator[Text]:
     """Yield the lines with problems of a text, each as a separate text."""
     places = [problem.place for problem in problems if problem.place]
     numbers = {place.line - text.line - 1 for place in places if place.file == text.name}
-    rows = LINE_BREAK.split(text.text) if numbers else []
+    rows = visible(text.text) if numbers else []
     for number in sorted(numbers):
-        if 0 <= number < len(rows):
+        if 0 <= number < len(rows) and rows[number]:
             yield Text(text.name, rows[number], line=text.line + number)
 
 

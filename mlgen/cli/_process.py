@@ -5,11 +5,15 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
-from mlgen.output.terminal import failed, interrupted
+from mlgen.output.terminal import failed, interrupted, say
+
+WRITERS = ("click.utils", "shutil", "mlgen.cli.tools", "mlgen.live.watch")
+"""The modules whose functions write to stdout."""
 
 SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """Signals that end a program, apart from Ctrl-C. Windows has no SIGHUP."""
@@ -19,16 +23,37 @@ SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(si
 def output_checked() -> Iterator[None]:
     """Exit with status 1 and one line on stderr if stdout cannot be written.
 
-    A closed pipe is not reported: click exits quietly.
+    A closed pipe is not reported: click exits quietly. Other errors of the system without the name
+    of a file, such as a full folder for temporary files, are reported in the same way.
     """
     if sys.stdout is None:  # stdout is closed. click would silently discard its output
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: PTH123, SIM115
     try:
         yield
     except OSError as error:
-        if error.filename is not None or error.errno is None:
+        if error.errno is not None and _writes(error):
+            sys.exit(failed(error))
+        has_folder = _has_working_folder()
+        if has_folder and (error.filename is not None or error.errno is None):
             raise
-        sys.exit(failed(error))
+        hint = "the working folder does not exist; change to another folder"
+        sys.exit(say(f"Error: {error.strerror if has_folder else hint}") or 1)
+
+
+def _writes(error: OSError) -> bool:
+    """Return True if an error was raised by one of the functions that write to stdout."""
+    last = error.__traceback__
+    while last and last.tb_next:
+        last = last.tb_next
+    return last is not None and str(last.tb_frame.f_globals.get("__name__")) in WRITERS
+
+
+def _has_working_folder() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
 
 
 class _TerminatedError(BaseException):

@@ -202,7 +202,8 @@ def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> Non
 
     jobs = _jobs(files, values)
     states, status = checked(lambda: wait(_cluster(), jobs, _tell, timeout))
-    _missing(jobs, states)
+    if states:
+        _missing(jobs, states)
     sys.exit(status)
 
 

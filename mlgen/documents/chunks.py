@@ -61,12 +61,12 @@ def split(text: str) -> Iterator[tuple[int, str]]:
 def is_blank(chunk: AnyStr) -> bool:
     """Return True if a document contains only its `---`, comments and `%YAML 1.2`.
 
-    As in kubectl, a comment also ends at the line breaks of YAML 1.1, such as U+2028 (go-yaml,
-    yamlprivateh.go, is_break).
+    As in kubectl, a comment also ends at the line breaks of YAML 1.1, such as U+2028, and only
+    spaces and tabs are blanks (go-yaml, yamlprivateh.go, is_break and is_blank).
     """
     text = chunk if isinstance(chunk, str) else chunk.decode(errors="replace")
     rows = without_marker(text).splitlines()
-    return all(row.lstrip()[:1] in IGNORED or row[:9] in VERSION for row in rows)
+    return all(row.lstrip(" \t")[:1] in IGNORED or row[:9] in VERSION for row in rows)
 
 
 def without_marker(chunk: AnyStr) -> AnyStr:

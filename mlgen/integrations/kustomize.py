@@ -6,6 +6,7 @@ kpt shows the `results` of the list, and kustomize ignores them. Both check the 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from mlgen import checks, dialects
 from mlgen.bounds import OBJECTS
@@ -13,8 +14,9 @@ from mlgen.documents import overrides
 from mlgen.documents import resource_list as resourcelist
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
-from mlgen.documents.resource_list import Item, ResourceList
+from mlgen.documents.resource_list import LOCAL, Item, ResourceList
 from mlgen.kubernetes import names, versions
+from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Object
 from mlgen.output.resource_list import Replacements, resource_list_texts
 from mlgen.output.spool import FullError, Spool, Stored
@@ -25,6 +27,8 @@ from mlgen.variants import gitops
 
 OPTIONS = ("for", "kube-version", "namespace", "only-jobs", "set", "strict", "supervisor")
 """The command line options that the data of a ConfigMap can set."""
+
+ONLY_RENDERED = "remove it: --only-jobs rejects objects that are not rendered"
 
 Problems = list[tuple[Item, Problem]]
 """Problems, each with the item that contains it."""
@@ -63,7 +67,7 @@ def _rendered(resource_list: ResourceList, options: Options) -> tuple[Replacemen
             problems += _located(config, error.problems)
     others = [item for item in resource_list.items if _is_foreign(item) and not item.local]
     if options.only_jobs:
-        problems += [(item, _at(item, checks.foreign(item.kind))) for item in others]
+        problems += _not_jobs(resource_list)
     walk = Walk(OBJECTS, strict=options.strict)
     walk.reserve(item.key for item in others)
     spool, numbers = Spool(), dict[int, int]()
@@ -91,6 +95,40 @@ def _jobs(resource_list: ResourceList) -> list[tuple[int, Item]]:
         if not _is_foreign(item) and not item.local and not (config and item.key == config.key)
     ]
     return [*jobs, (len(items), config)] if config else jobs
+
+
+def _not_jobs(resource_list: ResourceList) -> Problems:
+    """Report the items that are not rendered, for --only-jobs.
+
+    A later function can remove the annotation `LOCAL`, and the item would then be applied. kpt
+    passes its own Kptfile, and kustomize a copy of the functionConfig of a generator.
+    """
+    config = resource_list.config
+    problems = Problems()
+    for item in resource_list.items:
+        is_kptfile = (group_of(item.version), item.kind) == ("kpt.dev", "Kptfile")
+        if item.local and (is_kptfile or (config and _content(item) == _content(config))):
+            continue
+        if _is_foreign(item):
+            problems.append((item, _at(item, checks.foreign(item.kind))))
+        elif item.local or (config and item.key == config.key):
+            reason = f"the annotation {LOCAL}" if item.local else "a functionConfig of this name"
+            message = f"the {item.kind} is not rendered, because of {reason}"
+            problem = Problem((), message, "foreign-object", ONLY_RENDERED)
+            problems.append((item, _at(item, problem)))
+    return problems
+
+
+def _content(item: Item) -> Any:
+    """Return the data of an object without annotations; the problems if it cannot be read."""
+    (document,) = read_documents(Text(item.origin, item.text))
+    if isinstance(document, list):
+        return document
+    data = document.data
+    metadata = data.get("metadata") if isinstance(data, dict) else None
+    if not isinstance(metadata, dict):
+        return data
+    return data | {"metadata": {name: metadata[name] for name in metadata if name != "annotations"}}
 
 
 def _is_foreign(item: Item) -> bool:

@@ -5,9 +5,11 @@ kubectl chooses the context, credentials and default namespace as usual.
 
 import contextlib
 import json
+import math
 import queue
 import subprocess
 import threading
+import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +23,9 @@ CAUSES: dict[str, Any] = table("kubernetes/kubectl")
 
 TIMEOUT = "--request-timeout=60s"
 """Without this option, kubectl waits forever for an API server that does not respond."""
+
+LEAST = 2.0
+"""Seconds that kubectl gets after the deadline, for a last read."""
 
 SILENCE = 20.0
 """Seconds without a line after which `Kubectl.lines` yields None."""
@@ -67,10 +72,18 @@ class Kubectl:
     Attributes:
         context: a context of the kubeconfig; "" for the current one.
         kubeconfig: the path of a kubeconfig; "" for kubectl's default.
+        deadline: the time of `time.monotonic` at which `outcome` stops kubectl. kubectl itself
+            repeats requests after their timeout, and waits for programs that return credentials.
     """
 
     context: str = ""
     kubeconfig: str = ""
+    deadline: float = math.inf
+
+    @property
+    def left(self) -> float:
+        """The seconds until the deadline."""
+        return max(self.deadline - time.monotonic(), 0.0)
 
     def command(self, *words: str, namespace: str | None = None) -> list[str]:
         """Return the argument list of a kubectl command."""
@@ -84,7 +97,7 @@ class Kubectl:
         """Run kubectl and return its exit status and output.
 
         Raises:
-            KubectlError: kubectl cannot be started.
+            KubectlError: kubectl cannot be started, or does not end by the deadline.
         """
         try:
             process = subprocess.run(  # noqa: S603 - kubectl from the user's PATH
@@ -93,9 +106,12 @@ class Kubectl:
                 capture_output=True,
                 text=True,
                 check=False,
+                timeout=None if self.deadline == math.inf else max(self.left, LEAST),
             )
         except OSError as error:
             raise _not_installed(error) from None
+        except subprocess.TimeoutExpired:
+            raise KubectlError("the API server does not respond", "unreachable") from None
         return Outcome(process.returncode, process.stdout, process.stderr)
 
     def text(self, *words: str, namespace: str | None = None, stdin: str | None = None) -> str:

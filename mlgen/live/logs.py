@@ -19,6 +19,9 @@ from mlgen.problems import MlgenError, Problem, choice
 from mlgen.result import Rendered
 from mlgen.runtime.cluster import containers, ending
 
+MAX_SILENT = 3
+"""Consecutive pauses in an existing log before giving up: one minute."""
+
 MAX_ERRORS = 5
 """Consecutive failures to read an existing log before giving up."""
 
@@ -127,9 +130,13 @@ def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
         raise MlgenError([Problem((), message, "kubectl", "to wait for it, use --follow")])
     words = ["logs", name, "-c", now.container, f"--tail={request.tail}", *options]
     with closing(kubectl.lines(*words, namespace=request.rendered.job.namespace)) as lines:
+        silent = 0
         for text in lines:
+            silent = silent + 1 if text is None else 0
             if text is not None:
                 write(text)
+            elif silent == MAX_SILENT:
+                raise KubectlError("the API server does not respond", "unreachable")
 
 
 def _previous(request: Request, now: Moment) -> tuple[Object, list[str]]:

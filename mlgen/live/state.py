@@ -150,7 +150,8 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
     for item, pod in cluster.pods_of(items, seen):
         labels = pod["metadata"].get("labels") or {}
         # The index that the controller set; 0 for pods of a Job that is not indexed.
-        of_pod = int(labels.get(JOB_INDEX) or labels.get(SET_INDEX) or 0)
+        text = labels.get(JOB_INDEX) or labels.get(SET_INDEX) or ""
+        of_pod = int(text) if text.isdecimal() else 0
         own_index = indexes.get(item.name)
         index = of_pod if own_index is None else own_index
         pods.append(Member(item, None if item is helper else index, pod))

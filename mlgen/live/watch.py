@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from time import sleep
 from typing import TextIO
@@ -61,7 +62,7 @@ def states(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[JobState]:
 
 
 def persistent(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[Snapshot]:
-    """Return the snapshots of jobs. Retry while the API server is unreachable.
+    """Return the snapshots of jobs. Retry while the API server is unreachable, until the deadline.
 
     Args:
         kubectl: reads the cluster.
@@ -73,12 +74,13 @@ def persistent(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[S
         try:
             found = snapshots(kubectl, jobs)
         except KubectlError as error:
-            if error.cause != "unreachable" or time.monotonic() - started > PATIENCE:
+            is_over = not kubectl.left or time.monotonic() - started > PATIENCE
+            if error.cause != "unreachable" or is_over:
                 raise
             if not told:
                 tell(f"retrying: {error.message}")
                 told = True
-            sleep(PAUSE)
+            sleep(min(PAUSE, kubectl.left))
             continue
         if told:
             tell("the API server is reachable again")
@@ -88,7 +90,7 @@ def persistent(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[S
 def looks(
     kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None = None
 ) -> Iterator[list[JobState]]:
-    """Poll and yield the states of jobs until each has ended or does not exist.
+    """Poll and yield the states of jobs until each has ended or does not exist, or the deadline.
 
     Args:
         kubectl: reads the cluster.
@@ -96,14 +98,21 @@ def looks(
         tell: prints a line if the cluster does not respond.
         timeout: seconds after which polling ends; None for no limit.
     """
-    deadline = time.monotonic() + (math.inf if timeout is None else timeout)
+    if timeout is not None:
+        kubectl = replace(kubectl, deadline=time.monotonic() + timeout)
     while True:
-        found = [state(each) for each in persistent(kubectl, jobs, tell)]
+        try:
+            found = [state(each) for each in persistent(kubectl, jobs, tell)]
+        except KubectlError as error:
+            if error.cause != "unreachable" or kubectl.left:
+                raise
+            tell(error.message)
+            return
         yield found
         is_over = all(each.ended or each.phase == "NotFound" for each in found)
-        if is_over or time.monotonic() >= deadline:
+        if is_over or not kubectl.left:
             return
-        sleep(PAUSE)
+        sleep(min(PAUSE, kubectl.left))
 
 
 def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]:
@@ -122,7 +131,7 @@ def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]
 def wait(
     kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None
 ) -> tuple[list[JobState], int]:
-    """Wait until jobs have ended, and return their states and the exit status.
+    """Wait until jobs have ended, and return their states ([] if unknown) and the exit status.
 
     The status is 0 if all have succeeded, and 124 after a timeout. Otherwise, it is the status of
     the first job that has not succeeded: the exit code of its first failed replica, or 1.
@@ -141,10 +150,10 @@ def wait(
     over = [each for each in unsuccessful if each.ended or each.phase == "NotFound"]
     if over:
         return last, over[0].exit_status
-    if unsuccessful:
-        names = ", ".join(each.name for each in unsuccessful)
-        tell(f"timed out; not finished: {names}")
-    return last, TIMED_OUT if unsuccessful else 0
+    names = [each.name for each in unsuccessful] if last else [each.job.name for each in jobs]
+    if names:
+        tell(f"timed out; not finished: {', '.join(names)}")
+    return last, TIMED_OUT if names else 0
 
 
 class Screen:

@@ -17,6 +17,7 @@ from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import DECIDES
 from mlgen.output import files
 from mlgen.output.manifests import Piece, headed
+from mlgen.output.problems import SECRET
 from mlgen.output.spool import Stored
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import MlgenError, Place, Problem
@@ -30,9 +31,6 @@ HEAD = f"{MARKER}. Do not edit: edit the job and render it again.\n"
 NAME_MAX = 245
 """The maximum size of a file name in bytes: 255 on most file systems, minus suffixes that editors
 and `patch` add."""
-
-SECRET = re.compile(r"""kind["']?\s*:\s*["']?Secret(?:List)?\b""")
-"""A pattern that matches in the text of every Secret."""
 
 
 @dataclass(frozen=True)

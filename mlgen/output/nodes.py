@@ -1,8 +1,8 @@
 """A value → YAML that Kubernetes and all other YAML readers read as the same value.
 
-Kubernetes uses sigs.k8s.io/yaml, which reads more words as numbers and booleans (`1e-5`, `08`, `y`)
-than other writers quote. So a string is unquoted only if every reader reads it as a string. The
-text of a value that occurs several times is reused.
+Kubernetes uses sigs.k8s.io/yaml, which reads more words as numbers and booleans (`1e-5`, `08`, `y`,
+`-_1`) than other writers quote. So a string is unquoted only if every reader reads it as a string.
+The text of a value that occurs several times is reused.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 PLAIN = re.compile(
     r"(?:"
-    r"(?:-?-?[A-Za-z_]|/|\$\()[A-Za-z0-9_./$()=-]*(?::[A-Za-z0-9_./$()=-]+)*"
+    r"(?:-?-?[A-Za-z]|(?:--)?_|/|\$\()[A-Za-z0-9_./$()=-]*(?::[A-Za-z0-9_./$()=-]+)*"
     r"|[0-9]+(?:\.[0-9]+)?(?:m|k|[KMGTP]i?)"  # amounts: 50m, 64Mi
     r")\Z"
 )

@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
+from mlgen.documents.chunks import split
 from mlgen.documents.files import Text
 from mlgen.output.columns import counted
 from mlgen.output.terminal import safe, safe_json
@@ -103,13 +104,23 @@ def text(problems: Iterable[Problem], sources: Sequence[Text], style: Style) -> 
     """
     if not style.source:
         return "".join(safe(str(problem)) + "\n" for problem in problems)
+    problems = tuple(problems)
+    hidden = {_line_of(problem) for problem in problems if problem.code == "secret-in-env"}
     by_name = {source.name: source for source in reversed(sources)}
     by_line = {(source.name, source.line + 1): source for source in sources}
 
     def around(place: Place) -> Text | None:
         return by_line.get((place.file, place.line)) or by_name.get(place.file)
 
-    return "".join(_with_source(p, p.place and around(p.place), style) for p in problems)
+    return "".join(
+        _with_source(p, p.place and around(p.place) if _line_of(p) not in hidden else None, style)
+        for p in problems
+    )
+
+
+def _line_of(problem: Problem) -> tuple[str, int]:
+    place = problem.place or Place("")
+    return place.file, place.line
 
 
 def _with_source(problem: Problem, source: Text | None, style: Style) -> str:
@@ -193,6 +204,9 @@ MAX_WIDTH = 100
 BEFORE = 30
 """The number of characters of a longer line that are shown before the value."""
 
+SECRET = re.compile(r"""kind["']?\s*:\s*["']?Secret(?:List)?\b""")
+"""A pattern that matches in the text of every Secret."""
+
 LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\'\'|[^\'])*\'')
@@ -204,18 +218,26 @@ BRACKETS = {"{": "}", "[": "]"}
 def excerpt(place: Place, source: Text) -> tuple[str, str]:
     """Return the line of a place in a text, and spaces and carets that mark the value.
 
-    Both are "" if the text does not contain the line.
+    Both are "" if the text does not contain the line, or contains it in a Secret.
     """
-    rows, number = _rows(source.text), place.line - source.line - 1
+    rows, number = visible(source.text), place.line - source.line - 1
     if not 0 <= number < len(rows) or not rows[number].strip():
         return "", ""
     return _marked(rows[number], place.column - 1)
 
 
 @lru_cache(maxsize=1)
-def _rows(text: str) -> list[str]:
-    """Return the lines of a text. Cached, because consecutive problems are mostly in one text."""
-    return LINE_BREAK.split(text)
+def visible(text: str) -> list[str]:
+    """Return the lines of a text; "" for those of a document with a Secret.
+
+    Cached, because consecutive problems are mostly in one text.
+    """
+    rows = LINE_BREAK.split(text)
+    for first, chunk in split(text) if SECRET.search(text) else ():
+        if SECRET.search(chunk):
+            count = len(LINE_BREAK.split(chunk))
+            rows[first : first + count] = [""] * count
+    return rows
 
 
 def _marked(row: str, start: int) -> tuple[str, str]:

@@ -1,4 +1,7 @@
-"""Terminal output: text without unsafe characters, on streams that may be closed or full."""
+"""Terminal output: text without unsafe characters, on streams that may be closed or full.
+
+CI systems read commands in the output of programs, so the marks of commands are also unsafe.
+"""
 
 import errno
 import os
@@ -11,13 +14,30 @@ UNSAFE = re.compile(
 )
 """Control characters of terminals, and characters that hide or reorder text (Unicode, UAX 9)."""
 
+INVISIBLE = "[^ -~]"
+"""Any character beyond ASCII. .NET ignores some of them in a comparison, such as U+034F."""
+
+MARK = re.compile(f"#(?={INVISIBLE}*#(?:{INVISIBLE}|[A-Za-z])*\\[)")
+"""The start of a command anywhere in a line: `##[` of GitHub, `##vso[` of Azure Pipelines.
+
+actions/runner, src/Runner.Common/ActionCommand.cs, TryParse; microsoft/azure-pipelines-agent,
+src/Agent.Sdk/Command.cs.
+"""
+
+COLON = re.compile(f"\\A((?: |{INVISIBLE})*):(?={INVISIBLE}*:)")
+"""The start of a command at the start of a line: `::` of GitHub (the same file, TryParseV2)."""
+
 SHORT = {"\t": " ", "\n": r"\n", "\r": r"\r"}
 """Replacements for the most frequent control characters."""
 
 
 def safe(text: str) -> str:
     r"""Return a text on one line, with escapes such as `\x1b` for unsafe characters."""
-    return text if text.isprintable() else UNSAFE.sub(_visible, text)
+    if not text.isprintable():
+        text = UNSAFE.sub(_visible, text)
+    if "#" in text:
+        text = MARK.sub(r"\\x23", text)
+    return COLON.sub(r"\1\\x3a", text)
 
 
 def safe_lines(text: str) -> str:
@@ -27,7 +47,8 @@ def safe_lines(text: str) -> str:
 
 def safe_json(text: str) -> str:
     r"""Return JSON with escapes such as `\u202e` in its strings; its value does not change."""
-    return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else _unit(match[0]), text)
+    text = UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else _unit(match[0]), text)
+    return MARK.sub(r"\\u0023", text)
 
 
 def _visible(match: re.Match[str]) -> str:

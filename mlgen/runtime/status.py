@@ -123,7 +123,10 @@ TYPES: dict[type, tuple[type, ...]] = {
 """The types in JSON of a field of State, by the type of its default."""
 
 LATEST = 1e11
-"""The upper bound of valid times, in seconds since the epoch."""
+"""The upper bound of valid numbers, and of times in seconds since the epoch."""
+
+COUNTS = re.compile(r"\b(active|succeeded|failed) ([0-9]{1,10})\b")
+"""A number of replicas, as `_counts` writes it."""
 
 
 def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
@@ -145,10 +148,10 @@ def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
 
 
 def _fits(values: Mapping[str, Any], examples: Mapping[str, Any]) -> bool:
-    """Return whether values have the types of examples, and times are in range."""
+    """Return whether values have the types of examples, and numbers are in range."""
     pairs = [(values[name], example) for name, example in examples.items() if name in values]
     return all(isinstance(value, TYPES[type(example)]) for value, example in pairs) and all(
-        0 <= value < LATEST for value, example in pairs if isinstance(example, float)
+        0 <= value < LATEST for value, example in pairs if isinstance(example, (int, float))
     )
 
 
@@ -327,7 +330,7 @@ def events(plan: Plan, seen: Seen, namespace: str) -> Iterator[Object]:
 
 
 def metrics(plan: Plan, data: dict[str, str]) -> str:
-    """Return the status as Prometheus metrics.
+    """Return the status as Prometheus metrics. Values that users have changed may be missing.
 
     https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
     """
@@ -335,10 +338,12 @@ def metrics(plan: Plan, data: dict[str, str]) -> str:
     for name in CONDITIONS:
         holds = int(data.get(name, "").startswith("True "))
         found.append(("condition", f',condition="{name}"', holds))
-    found += [(f"{key}_total", "", int(data.get(key, 0))) for key in ("restarts", "disruptions")]
+    for key in ("restarts", "disruptions"):
+        text = data.get(key, "0")
+        found.append((f"{key}_total", "", int(text) if re.fullmatch("[0-9]{1,10}", text) else 0))
     for role in sorted({item.role for item in plan.workloads}):
-        for state, count in re.findall(r"(\w+) (\d+)", data.get(f"replicas.{role}", "")):
-            found.append(("replicas", f',role="{role}",state="{state}"', count))
+        for state, count in dict(COUNTS.findall(data.get(f"replicas.{role}", "")[:100])).items():
+            found.append(("replicas", f',role="{role}",state="{state}"', int(count)))
     for key, name in (("startTime", "start"), ("completionTime", "completion")):
         if key in data:
             found.append((f"{name}_time_seconds", "", int(seconds(data[key]))))

@@ -20,7 +20,7 @@ import traceback
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlgen.runtime import api, plan, status
 from mlgen.runtime.api import CONFLICT, GROUPS, NOT_FOUND, REFUSED, ApiError, log_line
@@ -64,6 +64,9 @@ TERMINATING = "because it is being terminated"
 """Part of the API server's error in a namespace that is being deleted."""
 
 OWN_FAILURE, UNREACHABLE = 200, 201
+
+CONNECTIONS, CONNECTION_SECONDS = 16, 10.0
+"""The maximum number of connections for metrics, and the maximum duration of each."""
 
 
 class Supervisor:
@@ -365,6 +368,26 @@ def serve(port: int, text: Callable[[], str]) -> None:
 
     class Server(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        free = threading.Semaphore(CONNECTIONS)
+
+        def process_request(self, request: Any, client_address: Any) -> None:
+            if self.free.acquire(blocking=False):
+                super().process_request(request, client_address)
+            else:
+                self.shutdown_request(request)
+
+        def process_request_thread(self, request: Any, client_address: Any) -> None:
+            end = threading.Timer(CONNECTION_SECONDS, self.shutdown_request, [request])
+            end.daemon = True
+            end.start()
+            try:
+                super().process_request_thread(request, client_address)
+            finally:
+                end.cancel()
+                self.free.release()
+
+        def handle_error(self, *_: object) -> None:
+            """Ignore clients that disconnect."""
 
     Server(("", port), Handler).serve_forever()
 

@@ -9,7 +9,8 @@
 #   MLGEN_LFS         if set, also download the files in Git LFS
 #
 # Reads credentials from /mlgen/git if a Secret is mounted there: ssh-privatekey and known_hosts, or
-# username and password. Exits with 75 (EX_TEMPFAIL in sysexits.h) on timeout.
+# username and password, which only the host of the repository gets. Exits with 75 (EX_TEMPFAIL in
+# sysexits.h) on timeout.
 set -u
 keys=/mlgen/git
 
@@ -21,8 +22,15 @@ export GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
 export GIT_CONFIG_KEY_1=protocol.ext.allow GIT_CONFIG_VALUE_1=never
 export GIT_CONFIG_KEY_2=credential.helper GIT_CONFIG_VALUE_2=''
 if [ -f "$keys/password" ]; then
+  # The repository may redirect to other hosts, and name them for submodules and Git LFS.
+  authority=${MLGEN_REPOSITORY#*://}
+  authority=${authority%%/*}
+  authority=${authority##*@}
   names="printf 'username=%s\npassword=%s\n'"
-  export GIT_CONFIG_VALUE_2="!$names \"\$(cat $keys/username)\" \"\$(cat $keys/password)\"; :"
+  helper="!$names \"\$(cat $keys/username)\" \"\$(cat $keys/password)\"; :"
+  export GIT_CONFIG_COUNT=5 GIT_CONFIG_VALUE_3="$helper" GIT_CONFIG_VALUE_4="$helper"
+  export GIT_CONFIG_KEY_3="credential.${MLGEN_REPOSITORY%%://*}://$authority.helper"
+  export GIT_CONFIG_KEY_4="credential.https://$authority.helper"  # http may redirect to it
 fi
 if [ -f "$keys/ssh-privatekey" ]; then
   check="-o StrictHostKeyChecking=yes -o UserKnownHostsFile=$keys/known_hosts"

@@ -7,8 +7,13 @@ import pytest
 import yaml
 from support import FILES, abridged, every_file, files_with, golden, load_all
 
+from mlgen import Options, pipeline
 from mlgen.checks.verify import rejected_fields
+from mlgen.documents.files import Text
+from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.pod_security import violations
+from mlgen.output.yaml import yaml_text
+from mlgen.problems import MlgenError
 
 INDEX = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
 SELECTOR_LABELS = ("mlgen.dev/job", "mlgen.dev/role", "mlgen.dev/replica-index")
@@ -102,6 +107,37 @@ def test_no_two_objects_have_the_same_name(objects):
     names = [(o["kind"], o["metadata"]["name"]) for o in objects]
 
     assert len(set(names)) == len(names)
+
+
+OWN_NAMES = {
+    "ConfigMap": r"{job}\.(config|status|supervisor|files\.[^.]+)",
+    "ServiceAccount": "{job}-(supervisor|launcher)|elasticdl-{job}-master",
+    "Role": "{job}-(supervisor|launcher)|elasticdl-{job}-master",
+    "RoleBinding": "{job}-(supervisor|launcher)|elasticdl-{job}-master",
+}
+"""The names of objects that no other job makes. The controllers of workloads reject changes of
+their pods, and supervisors check whose they are."""
+
+
+@every_file
+def test_no_other_job_makes_an_object_of_this_name(objects):
+    """A ConfigMap's name contains the job up to the first dot. Others end with different words."""
+    for item in objects:
+        name, labels = item["metadata"]["name"], item["metadata"]["labels"]
+        job = labels["app.kubernetes.io/instance"]
+        if pattern := OWN_NAMES.get(item["kind"]):
+            assert "." not in job
+            assert re.fullmatch(pattern.format(job=job), name)
+
+
+@pytest.mark.parametrize("name", ["a.files", "a.supervisor"])
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_name_of_a_job_contains_no_dot(file, name):
+    (document, *_) = read_documents(Text(file.name, file.read_text()))
+    document.data["metadata"]["name"] = name
+
+    with pytest.raises(MlgenError, match=r"metadata\.name(:.* is not a valid|, a\.)"):
+        pipeline.render([Text("job.yaml", yaml_text([document.data]))], Options())
 
 
 @every_file

@@ -4,19 +4,33 @@ import errno
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 from support import ROOT
 
-from mlgen.cli import _report, main
+from mlgen.cli import COMMANDS, _report, main
 from mlgen.cli._process import interruptible, output_checked, terminable
 from mlgen.documents.files import Text
 from mlgen.output.terminal import INTERRUPTED
+
+FILE = ["job.yaml"]
+REQUIRED = {
+    **dict.fromkeys(("render", "validate", "show", "graph", "argo", "verify", "convert"), FILE),
+    **dict.fromkeys(("status", "logs", "wait", "delete"), FILE),
+    "diff": ["a.yaml", "b.yaml"],
+    "init": ["pytorch", "--image", "a/b:1"],
+    "completion": ["bash"],
+    "argocd": ["generate"],
+    "ssh-secret": ["a"],
+}
+"""The required arguments of commands."""
 
 GOOD, BAD = "fixtures/tensorflow-single.yaml", "fixtures/invalid/unknown-role.yaml"
 
@@ -65,15 +79,45 @@ def test_a_question_without_an_answer_is_not_an_interrupt():
         raise click.Abort
 
 
-def test_an_output_that_cannot_be_written_is_one_line(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
+FULL = Path("/dev/full")
 
-    with pytest.raises(SystemExit) as end, output_checked():
-        raise OSError(errno.ENOSPC, "No space left on device")
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has this device")
+def test_an_output_that_cannot_be_written_is_one_line(monkeypatch, capsys):
+    with FULL.open("w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(SystemExit) as end, output_checked():
+            click.echo("manifests")
+        monkeypatch.undo()
 
     assert 1 == end.value.code
     line = "Error: cannot write to standard output: No space left on device\n"
     assert line == capsys.readouterr().err
+
+
+def test_an_error_without_the_name_of_a_file_is_not_about_the_output(capsys):
+    with pytest.raises(SystemExit) as end, output_checked():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    assert (1, "Error: No space left on device\n") == (end.value.code, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_deleted_working_folder_is_reported(command, tmp_path):
+    words = [*command.split(), *REQUIRED.get(command, ())]
+    script = f'cd "$1" && rmdir "$1" && shift && exec "$@" {shlex.join(words)} </dev/null'
+    start = "from mlgen.__main__ import main; main()"
+    own = [sys.executable, "-c", start]
+    env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    shell = ["sh", "-c", script, "sh", str(tmp_path / "gone"), *own]
+    (tmp_path / "gone").mkdir()
+
+    done = subprocess.run(shell, env=env, capture_output=True, text=True, check=False)
+
+    assert "Traceback" not in done.stderr
+    reasons = ("the working folder does not exist", "cannot be read", "cannot be written: No such")
+    assert not done.returncode or any(reason in done.stderr for reason in reasons)
+    assert "standard output" not in done.stderr
 
 
 def test_an_error_about_a_file_is_not_about_the_output():

@@ -1,6 +1,10 @@
 """A YAML stream is split into documents without changing a byte."""
 
+from contextlib import suppress
+from itertools import product
+
 import pytest
+import yaml
 
 from mlgen.documents.chunks import chunks, is_blank, without_marker
 
@@ -35,6 +39,7 @@ def test_bytes_are_split_like_text(stream, documents):
         *(("", True), ("\n \n", True), ("---\n", True), ("--- # a\n  # b\n", True)),
         *(("%YAML 1.2\n---\n", False), ("%YAML 1.2\n", True), ("---\n# a\nb: 1\n", False)),
         *(("--- a\n", False), ("---a\n", False)),
+        *((f"{blank}# a\n", False) for blank in "\xa0\u2003\u3000"),
     ],
 )
 def test_a_document_of_comments_and_directives_is_blank(chunk, blank):
@@ -56,3 +61,13 @@ def test_a_comment_ends_where_kubectl_ends_it(end):
         chunk = f"{start}{end}kind: Secret\n"
 
         assert (False, False) == (is_blank(chunk), is_blank(chunk.encode()))
+
+
+def test_a_blank_document_has_no_content_for_a_reader_of_yaml():
+    characters = " \t\r\n#a-\x0b\x0c\x1c\x85\xa0\u2003\u2028\u200b\u3000\ufeff"
+    for row in (row for n in (1, 2, 3) for row in product(characters, repeat=n)):
+        for chunk in ("".join(row), "---" + "".join(row)):
+            with suppress(yaml.YAMLError):
+                content = next(yaml.compose_all(chunk, yaml.CSafeLoader), None)
+
+                assert not is_blank(chunk) or content is None or content.value == "", chunk

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from support import ROOT
@@ -17,15 +18,17 @@ FOLDER = ROOT / "integrations/github"
 ACTION = yaml.safe_load((FOLDER / "action.yml").read_text())
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 SCRIPTS = [name for name, step in STEPS.items() if "run" in step]
-CHECK = "Check the manifests"
+INSTALL, CHECK = "Install the dependencies", "Check the manifests"
 GUIDE = (ROOT / "docs/integrations/git.md").read_text()
 
 
 @pytest.fixture(scope="module")
-def environment():
-    """The environment of a hook or an action, with mlgen on the PATH."""
+def environment(tmp_path_factory):
+    """The environment of a hook or an action, with mlgen and its packages."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return os.environ | {"PATH": path}
+    folder = tmp_path_factory.mktemp("runner")
+    (folder / "mlgen").symlink_to(Path(click.__file__).parents[1])
+    return os.environ | {"PATH": path, "RUNNER_TEMP": str(folder)}
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +92,7 @@ def action(call):
         }
         script = STEPS[step]["run"]
         bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
-        return call(*bash, GITHUB_ACTION_PATH=str(FOLDER), **variables, **dict(env))
+        return call(*bash, **{"GITHUB_ACTION_PATH": str(FOLDER)} | variables | dict(env))
 
     return action
 
@@ -203,14 +206,38 @@ def test_shellcheck_finds_nothing(name):
     assert (0, "") == (done.returncode, done.stdout)
 
 
-def test_the_action_installs_mlgen_from_its_own_checkout(action, repository):
-    """A program instead of Python prints the folder. test_packaging.py tests the installation."""
-    program = repository / "python"
-    program.write_text('#!/bin/sh\nfor word; do :; done; cd "$word" && pwd -P\n')
-    program.chmod(0o755)
-    env = {"PATH": f"{repository}{os.pathsep}{os.environ['PATH']}"}
+@pytest.fixture
+def hostile(repository):
+    """The repository with modules that report that they run. Return its PYTHONPATH and a check."""
+    modules = ("click", "pip", "secrets", "sitecustomize", "usercustomize", "yaml", "pathlib")
+    for name in (*modules, "mlgen/__init__", "mlgen/__main__"):
+        file = repository / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"open({str(repository / 'ran')!r}, 'a').write('{name} ')\n")
+    (repository / "pip.conf").write_text("[global]\nlog = ran\n")
+    (repository / "setup.cfg").write_text("[install]\nprefix = /nonexistent\n")
+    return {"PYTHONPATH": str(repository), "PIP_LOG": "ran", "PIP_CONFIG_FILE": "pip.conf"}
 
-    assert (0, f"{ROOT}\n") == action("Install mlgen", env)
+
+def test_the_action_runs_no_module_of_the_repository(action, hostile, repository, tmp_path):
+    """The installation has no packages to download. test_pins.py tests its options."""
+    pins = tmp_path / "action/.ci/pins"
+    pins.mkdir(parents=True)
+    (pins / "run.txt").write_text("")
+    own = {"GITHUB_ACTION_PATH": f"{tmp_path}/action/integrations/github"}
+    (tmp_path / "action/integrations/github").mkdir(parents=True)
+
+    results = [action(INSTALL, hostile | own), action(CHECK, hostile, **INPUTS)]
+
+    assert [0, 0] == [status for status, _ in results], results
+    assert not (repository / "ran").exists()
+
+
+def test_the_hooks_run_no_module_of_the_repository(call, hostile, repository):
+    for name, words in (("mlgen-validate", ["jobs"]), ("mlgen-check", ["k8s", "jobs"])):
+        assert (0, "") == call(*shlex.split(HOOKS[name]["entry"]), *words, **hostile)
+
+    assert not (repository / "ran").exists()
 
 
 def test_every_input_is_used_in_a_step():

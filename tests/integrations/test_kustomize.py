@@ -334,16 +334,63 @@ def test_variables_come_after_those_that_they_refer_to(env, order):
 @pytest.mark.parametrize("by", ["option", "config"])
 def test_only_jobs_refuses_every_other_item(by):
     data = {"only-jobs": "true" if by == "config" else "false"}
-    local = "{metadata: {annotations: {config.kubernetes.io/local-config: 'true'}}}"
     rest = f"functionConfig: {{apiVersion: v1, kind: ConfigMap, data: {json.dumps(data)}}}\n"
     options = ["--only-jobs"] if by == "option" else []
-    text = resource_list(item(JOB), FOREIGN, f"- {local}\n", rest=rest)
+    text = resource_list(item(JOB), FOREIGN, rest=rest)
 
     status, out, err = krm(text, *options)
 
     assert (1, 2, True) == (status, err.count("[foreign-object]"), out.startswith(text))
     assert "Deployment/web: kind: expected a job, got Deployment; remove it" in err
     assert 0 == krm(resource_list(item(JOB), rest=rest), *options)[0]
+
+
+def local(text, **more):
+    """An object with the annotation of objects that are not applied."""
+    data = yaml.safe_load(text) | more
+    metadata = data.get("metadata", {})
+    annotations = metadata.get("annotations", {}) | {"config.kubernetes.io/local-config": "true"}
+    return data | {"metadata": metadata | {"annotations": annotations}}
+
+
+RESOURCE = (ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml").read_text()
+OPTIONS = "{apiVersion: v1, kind: ConfigMap, metadata: {name: options}}"
+LOCALS = {
+    "object": (local("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), "{}"),
+    "list": (local("{apiVersion: v1, kind: List}", items=[yaml.safe_load(JOB)]), "{}"),
+    "job": (local(JOB), "{}"),
+    "custom-resource": (local(RESOURCE), "{}"),
+    "own-name": (local(RESOURCE, spec={}), RESOURCE),
+    "own-name-without-annotation": (yaml.safe_load(RESOURCE), RESOURCE),
+    "name-of-options": (local(OPTIONS, data={"a": "b"}), OPTIONS),
+    "kptfile-of-another-group": (local("{apiVersion: kpt.example/v1, kind: Kptfile}"), "{}"),
+}
+
+
+def with_config(config, *others):
+    """A list of objects with a functionConfig."""
+    data = yaml.safe_load(resource_list()) | {"items": list(others)}
+    return json.dumps(data | {"functionConfig": yaml.safe_load(config)})
+
+
+@pytest.mark.parametrize("name", LOCALS)
+def test_only_jobs_rejects_items_that_a_later_function_could_apply(name):
+    """A later transformer can remove the annotation local-config."""
+    other, config = LOCALS[name]
+
+    status, out, err = krm(with_config(config, other), "--only-jobs")
+
+    assert (1, 1) == (status, err.count("[foreign-object]"))
+    assert [other] == items(out)
+
+
+@pytest.mark.parametrize("config", [JOB, RESOURCE, OPTIONS], ids=["job", "resource", "options"])
+def test_only_jobs_accepts_a_copy_of_the_config_and_a_kptfile(config):
+    kptfile = local("{apiVersion: kpt.dev/v1, kind: Kptfile, metadata: {name: a}}")
+
+    status, _, err = krm(with_config(config, local(config), kptfile), "--only-jobs")
+
+    assert (0, 0) == (status, err.count("[foreign-object]"))
 
 
 CONFIGS = {

@@ -2,10 +2,14 @@
 
 import os
 import stat
+import time
 from contextlib import closing
 
 import pytest
+from click.testing import CliRunner
+from support import ROOT
 
+from mlgen.cli import main
 from mlgen.live import kubectl as module
 from mlgen.live.kubectl import Kubectl, KubectlError, Outcome, parsed
 
@@ -89,6 +93,29 @@ def test_without_kubectl_the_hint_is_to_install_it(tmp_path, monkeypatch):
         with pytest.raises(KubectlError, match="install kubectl") as raised:
             read()
         assert "missing" == raised.value.cause
+
+
+def test_kubectl_is_stopped_at_the_deadline(program, monkeypatch):
+    program("exec sleep 600")
+    monkeypatch.setattr(module, "LEAST", 0.05)
+
+    with pytest.raises(KubectlError, match="does not respond") as raised:
+        Kubectl(deadline=0.0).text("get")
+
+    assert "unreachable" == raised.value.cause
+    program("echo a")
+    assert "a\n" == Kubectl(deadline=time.monotonic() + 600).text("get")
+
+
+def test_wait_ends_in_time_if_the_api_server_never_responds(program, monkeypatch):
+    program("exec sleep 600")
+    monkeypatch.setattr(module, "LEAST", 0.05)
+    words = ["wait", str(ROOT / "fixtures/pytorch-static.yaml"), "--timeout", "0s"]
+
+    result = CliRunner().invoke(main, words, catch_exceptions=False)
+
+    assert 124 == result.exit_code
+    assert result.stderr == "the API server does not respond\ntimed out; not finished: bert\n"
 
 
 def test_lines_come_while_kubectl_runs(program, monkeypatch):

@@ -326,3 +326,13 @@ def test_follow_ends_with_a_replica_that_never_ran(cluster, run):
             item["data"]["state"] = json.dumps(ended | {"reason": "X", "message": "y", "ended": 1})
 
     assert (0, "") == run("logs", "waiting.yaml", "-f", "--role", "ps")[:2]
+
+
+def test_a_log_ends_if_the_api_server_does_not_respond(cluster, run):
+    cluster.show("running")
+    cluster.logs[pod(cluster, "rank", 0), "main"] = ["a", None, None, "b", *[None] * 9]
+
+    status, out, err = run("logs", "ddp.yaml")
+
+    assert (1, "a\nb\n") == (status, out)
+    assert "the API server does not respond" in err

@@ -98,6 +98,47 @@ def test_a_part_of_a_file_knows_its_first_line():
     assert ("y: 2", "^") == excerpt(Place("a", 12, 1), Text("a", "x: 1\ny: 2\n", line=10))
 
 
+JOB = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: a}
+spec:
+  framework: pytorch
+  image: a/b:1
+  command: [python, -c, pass]
+  wrong: shown
+"""
+VALID = f"{JOB}  roles: {{worker: {{}}}}\n"
+ITEM = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"k": "hunter2"}}
+SECRETS = {
+    "duplicate-key": f"{SECRET}data:\n  k: aHVudGVyMg==\n  k: hunter2\n",
+    "not-yaml": f"{SECRET}stringData:\n  k: {{hunter2\n  l: ] hunter2\n",
+    "not-base64": f"{SECRET}data: {{k: hunter2}}\n",
+    "block": f"{SECRET}stringData:\n  k: |\n    hunter2\n   hunter2: x\n",
+    "escape": f'{SECRET}stringData: {{k: "\\z hunter2"}}\n',
+    "json": json.dumps(ITEM),
+    "list": f"apiVersion: v1\nkind: List\nitems:\n- {json.dumps(ITEM)}\n",
+    "env": VALID.replace("wrong: shown", "env: {HF_TOKEN: hunter2hunter2}"),
+    "address": VALID.replace(
+        "wrong: shown",
+        "volumes: {code: {mountPath: /a, git: {repository: 'https://ci:hunter2@git.example/a'}}}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+@pytest.mark.parametrize("command", ["validate", "render", "show", "diff"])
+def test_an_excerpt_shows_no_value_of_a_secret(command, name, tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text(f"{JOB}---\n{SECRETS[name]}")
+    words = [command, "--color", "always", file, *([file] if command == "diff" else [])]
+
+    _, out, err = run(*words)
+
+    assert "hunter2" not in out + err
+    assert "wrong: shown" in out + err
+
+
 def test_control_characters_of_a_message_do_not_reach_the_terminal():
     message = 'unknown field "\x1b]0;owned\x07\x9b2J\u202etxt\nlast"'
     problem = Problem((), message, "unknown-field", place=Place("a\x1b.yaml"))

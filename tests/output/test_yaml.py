@@ -2,8 +2,10 @@
 
 import io
 import json
+import re
 import shutil
 import subprocess
+from itertools import product
 
 import pytest
 import yaml
@@ -16,6 +18,7 @@ from support import golden, load_all
 from mlgen.documents.document import Document
 from mlgen.output import yaml as emit
 from mlgen.output.manifests import text as manifests
+from mlgen.output.nodes import style
 from mlgen.result import Foreign
 
 WORDS = """
@@ -23,6 +26,7 @@ WORDS = """
     -1 +1 08 0o7 0o14 010 0x1F 0b1 1_000 1. .5 -.5 1e3 1E3 1e-5 6e7 12e03 1.5e+3 .inf -.inf .NaN
     nan inf Infinity 1:30 190:20:30 2024-01-02 2024-01-02T03:04:05Z 1.34.1 1.30 v1 - -- --- -a
     -1a ? ?a : a: :a a:b a:1 host:22 # #a a#b & &a * *a ! !a | > % %a @ @a ` {a} [a] a,b = << .
+    -_1 -_0x1F -_.5 --_1
     .. ... / /a a/b $(A) $$ {{a}} a\\tb \\n ' " '' "" it's "a" a'b"c \\
 """.split()  # noqa: SIM905 - a list of these would be a page long
 """Words that YAML readers may take for something other than a string, and arguments of programs."""
@@ -169,6 +173,52 @@ def test_awkward_texts_survive_kubectl():
 @given(st.lists(TEXTS, min_size=100, max_size=300))
 @settings(max_examples=25)
 def test_texts_survive_kubectl(texts):
+    assert in_order_of_keys(texts) == read_by_kubectl(texts)
+
+
+ALPHABETS = {"+-_.019xXeEoObB:~nNyYif": 4, "-_.01xe": 6}
+"""Characters of numbers and of the words of YAML, with the length up to which all are tried."""
+
+
+def unquoted():
+    """Yield the short strings that are written without quotes."""
+    for characters, longest in ALPHABETS.items():
+        for length in range(1, longest + 1):
+            for text in map("".join, product(characters, repeat=length)):
+                if style(text) is None:
+                    yield text
+
+
+def is_string_in_go(text):
+    """Return True if go.yaml.in/yaml, v2 and v3, reads a plain scalar as a string.
+
+    resolve.go, without dates, which no unquoted string contains.
+    """
+    if text.lower() in {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"}:
+        return False
+    if re.fullmatch(r"[+-]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)|<<", text):
+        return False
+    if text[0] == ".":
+        return not re.fullmatch(r"\.[0-9][0-9_]*([eE][+-]?[0-9]+)?", text)
+    plain = text.replace("_", "") if text[0] in "+-0123456789" else ""
+    number = r"[+-]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)"
+    exponent = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+    return not re.fullmatch(f"{number}|{exponent}", plain)
+
+
+def test_go_reads_every_unquoted_string_as_a_string():
+    texts = set(unquoted())
+
+    assert len(texts) > 10_000
+    assert [] == [text for text in texts if not is_string_in_go(text)]
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+def test_kubectl_reads_every_unquoted_string_as_a_string():
+    texts = sorted(
+        {text for text in unquoted() if text[0] not in "xXeEoObBnNyYif" or len(text) < 4}
+    )
+
     assert in_order_of_keys(texts) == read_by_kubectl(texts)
 
 

@@ -2,8 +2,10 @@
 
 import ast
 import json
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -509,6 +511,8 @@ def test_a_state_is_read_as_it_was_written(values):
         '{"run": 3}',
         '{"run": "r", "restarts": "x"}',
         '{"run": "r", "started": NaN}',
+        '{"run": "r", "quick": -1}',
+        f'{{"run": "r", "restarts": {10**300}}}',
         '{"run": "r", "started": 1e300}',
         '{"run": "r", "members": [1]}',
         '{"run": "r", "cause": {"pod": "p"}}',
@@ -752,6 +756,66 @@ def test_the_status_is_served_as_metrics(monkeypatch):
         assert "text/plain; version=0.0.4" == answer.headers["Content-Type"]
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"{url}/other")
+
+
+@pytest.fixture
+def port(monkeypatch):
+    """The port of a server of metrics."""
+    servers = []
+
+    class Server(supervise.ThreadingHTTPServer):
+        def serve_forever(self):
+            servers.append(self)
+            super().serve_forever(0.01)
+
+    monkeypatch.setattr(supervise, "ThreadingHTTPServer", Server)
+    supervise.start(supervise.serve, 0, lambda: "a 1\n")
+    while not servers:
+        time.sleep(0.01)
+    yield servers[0].server_port
+    servers[0].shutdown()
+    servers[0].server_close()
+
+
+def test_a_connection_without_a_request_is_closed(monkeypatch, request):
+    monkeypatch.setattr(supervise, "CONNECTION_SECONDS", 0.1)
+    port = request.getfixturevalue("port")
+
+    for sent in (b"", b"GET /metrics HTTP/1.1\r\nA: ", b"\xff"):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(sent)
+            assert b"" == connection.recv(1)
+
+
+def test_connections_are_limited_and_freed(monkeypatch, request):
+    monkeypatch.setattr(supervise, "CONNECTIONS", 1)
+    port = request.getfixturevalue("port")
+
+    with socket.create_connection(("127.0.0.1", port)) as first:
+        first.sendall(b"GET")
+        with socket.create_connection(("127.0.0.1", port)) as second:
+            assert b"" == second.recv(1)
+        first.sendall(b" /metrics HTTP/1.0\r\n\r\n")
+        assert first.makefile("rb").read().endswith(b"\r\n\r\na 1\n")
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "", "1" * 5000, "1 2", "٣", "active 1, active 2" * 9])
+@pytest.mark.parametrize("key", ["restarts", "disruptions", "replicas.ps", "startTime", "Failed"])
+def test_a_status_that_was_tampered_with_is_served_as_valid_metrics(key, text):
+    job = plan.load(json.dumps(PLAN), "uid")
+
+    lines = status.metrics(job, {key: text}).splitlines()
+
+    names = [line.rpartition(" ")[0] for line in lines]
+    assert len(names) == len(set(names))
+    for line in lines:
+        assert re.fullmatch(r'mlgen_job_\w+{job="mnist"(,\w+="\w+")*} -?[0-9]{1,11}', line)
+
+
+def test_a_long_status_is_served_in_time_that_does_not_depend_on_it():
+    job = plan.load(json.dumps(PLAN), "uid")
+
+    assert "ps" not in status.metrics(job, {"replicas.ps": "a" * 1_000_000})
 
 
 def test_the_api_server_of_the_cluster_is_reached_by_https(monkeypatch, tmp_path):

@@ -1,5 +1,6 @@
 """Run the scripts of templates/scripts unmodified in dash and busybox, with real sockets."""
 
+import gzip
 import json
 import os
 import shutil
@@ -7,7 +8,9 @@ import socket
 import stat
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from support import ROOT
@@ -830,13 +833,100 @@ def test_a_password_is_passed_to_git_and_not_printed_on_stderr(sync, tools):
     (sync.keys / "username").write_text("ci\n")
     (sync.keys / "password").write_text(password)
     git = shutil.which("git")
-    ask = f"printf 'protocol=https\\nhost=git.example\\n\\n' | {git} credential fill"
-    program(tools / "git", f"case $1 in fetch) {ask} ;; esac")
+    ask = f"printf 'protocol=%s\\nhost=git.example:80\\n\\n' $scheme | {git} credential fill"
+    program(tools / "git", f"case $1 in fetch) for scheme in $SCHEMES; do {ask}; done ;; esac")
 
-    _, out, err, _ = sync("https://git.example/x.git")
+    for url, schemes in (("https", "https"), ("http", "http https")):
+        _, out, err, _ = sync(f"{url}://a:b@git.example:80/x.git", SCHEMES=schemes)
 
-    assert {"username=ci", f"password={password}"} <= set(out.splitlines())
-    assert "hunter" not in err
+        assert schemes.count("h") == out.count(f"username=ci\npassword={password}\n")
+        assert "hunter" not in err
+
+
+class Git(BaseHTTPRequestHandler):
+    """A Git server that requires a password. `/moved` redirects to the other server."""
+
+    def do_GET(self):
+        self.close_connection = True
+        self.server.seen.append(self.headers["Authorization"])
+        path, _, query = self.path.partition("?")
+        if path.startswith("/moved"):
+            to = self.path.replace("/moved", "/repository")
+            self.end(302, "Location", f"{self.server.other}{to}")
+        elif not self.headers["Authorization"]:
+            self.end(401, "WWW-Authenticate", 'Basic realm="git"')
+        else:
+            self.serve(path, query)
+
+    do_POST = do_GET  # noqa: N815
+
+    def serve(self, path, query):
+        """Answer as a CGI server."""
+        body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        if self.headers["Content-Encoding"] == "gzip":
+            body = gzip.decompress(body)
+        env = {"GIT_PROJECT_ROOT": self.server.root, "GIT_HTTP_EXPORT_ALL": "1"}
+        env |= {"PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command}
+        env |= {"CONTENT_TYPE": self.headers["Content-Type"] or "", "PATH": os.environ["PATH"]}
+        env |= {"GIT_PROTOCOL": self.headers["Git-Protocol"] or "", "REMOTE_USER": "ci"}
+        command = ["git", "-c", "safe.directory=*", "http-backend"]
+        done = subprocess.run(command, env=env, input=body, capture_output=True, check=False)
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n" + done.stdout)
+
+    def end(self, status, name, value):
+        self.send_response(status)
+        for header in ((name, value), ("Content-Length", "0"), ("Connection", "close")):
+            self.send_header(*header)
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Print no requests."""
+
+
+@pytest.fixture
+def servers(tmp_path):
+    """Two Git servers with the repositories in the folder of the test."""
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), Git) for _ in range(2)]
+    for server, other in zip(servers, reversed(servers), strict=True):
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        server.other, server.root = f"http://127.0.0.1:{other.server_port}", str(tmp_path)
+        server.seen = []
+        Thread(target=server.serve_forever, daemon=True).start()
+    yield servers
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 1\n"
+
+
+@pytest.mark.parametrize("case", ["redirect", "submodule", "lfs"])
+def test_only_the_host_of_the_repository_gets_the_password(case, sync, servers, repository):
+    own, other = servers
+    if case == "lfs" and not shutil.which("git-lfs"):
+        pytest.skip("needs git-lfs")
+    (sync.keys / "username").write_text("ci\n")
+    (sync.keys / "password").write_text("hunter2")
+    (repository / ".lfsconfig").write_text(f"[lfs]\n\turl = {other.url}/lfs\n")
+    (repository / ".gitattributes").write_text("*.bin filter=lfs\n")
+    (repository / "a.bin").write_text(POINTER)
+    (repository / ".gitmodules").write_text(
+        f'[submodule "lib"]\n\tpath = lib\n\turl = {other.url}/lib\n'
+    )
+    link = ["update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib"]
+    author = ["-c", "user.name=x", "-c", "user.email=x@example", "-c", "filter.lfs.clean=cat"]
+    for words in (["add", "."], link, ["commit", "-qm", "third"]):
+        subprocess.run(["git", *author, *words], cwd=repository, check=True)
+
+    assert (0, "") == sync(f"{own.url}/repository")[::2]
+    names = {"submodule": "MLGEN_SUBMODULES", "lfs": "MLGEN_LFS"}
+    folder = "moved" if case == "redirect" else "repository"
+    options = {names[case]: "true"} if case in names else {}
+
+    assert 0 != sync(f"{own.url}/{folder}", timeout=2, **options)[0]
+    assert any(own.seen)
+    assert {None} == set(other.seen)
 
 
 RAY = """#!/bin/sh

@@ -266,6 +266,37 @@ def test_problems_are_reported_and_nothing_is_built(kustomize, tmp_path):
     assert "couldn't execute function: exit status 1" in err
 
 
+ADMIN = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: admin
+  annotations: {config.kubernetes.io/local-config: "true"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+"""
+LATER = """\
+apiVersion: builtin
+kind: PatchTransformer
+metadata: {name: later}
+target: {kind: ClusterRoleBinding}
+patch: '- {op: remove, path: /metadata/annotations}'
+"""
+
+
+def test_with_only_jobs_a_later_transformer_cannot_bring_another_object(kustomize, tmp_path):
+    job = named(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
+    kustomization = "resources: [job.yaml, admin.yaml]\ntransformers: [mlgen.yaml, later.yaml]\n"
+    function = FUNCTION.replace("[krm]", "[krm, --only-jobs]")
+    files(tmp_path, kustomization=kustomization, job=job, admin=ADMIN, later=LATER, mlgen=FUNCTION)
+    assert ("ClusterRoleBinding", None, "admin") in keyed(kustomize(tmp_path, *PLUGINS)[0])
+
+    files(tmp_path, mlgen=function)
+    out, err = kustomize(tmp_path, *PLUGINS, status=1)
+
+    assert not out
+    assert "[foreign-object]\n" in err
+
+
 def test_without_enable_exec_nothing_is_rendered_and_no_error_is_reported(kustomize, tmp_path):
     """Documented in docs/integrations/kustomize.md."""
     job = generator(ROOT / "fixtures/tensorflow-ps.yaml", "mnist")
