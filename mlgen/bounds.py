@@ -6,7 +6,8 @@ job file must not be able to raise them.
 """
 
 TEXT_BYTES = 64 << 20
-"""Bytes of one text: a file, stdin, a ResourceList. No cluster accepts a stream of this size."""
+"""Bytes of one text: a file, stdin, a ResourceList, and of all texts of one command that keeps them
+in memory. No cluster accepts a stream of this size."""
 
 DOCUMENT_BYTES = 1 << 20
 """Bytes of one document that is read whole. A larger object hardly fits in etcd, which limits a
@@ -61,9 +62,13 @@ PROBLEMS_OF_COMMAND = 10_000
 CHOICES = 500
 """Words among which "did you mean" looks for a similar one."""
 
+KEPT_BYTES = 384 << 20
+"""Bytes of memory for the documents and objects of one command that keeps all of them, as `show`,
+`graph` and `diff` do."""
+
 OBJECTS = 500_000
 """Objects rendered by one command that drops each job as soon as it is written: `render` and
 `validate`."""
 
 OBJECTS_AT_ONCE = 50_000
-"""Objects rendered by any other command, which keeps all of them: 1 GB of Jobs."""
+"""Objects rendered by any other command, which keeps all of them."""

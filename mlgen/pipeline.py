@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlgen import checks, dialects, frameworks, objects
-from mlgen.bounds import BYTES, OBJECTS_AT_ONCE, PROBLEMS_OF_COMMAND
+from mlgen.bounds import BYTES, KEPT_BYTES, OBJECTS_AT_ONCE, PROBLEMS_OF_COMMAND
 from mlgen.checks import prerequisites
 from mlgen.checks.passthrough import Trainings, across, shared, trainings
 from mlgen.checks.pods import Objects
@@ -17,7 +17,7 @@ from mlgen.documents.files import Text
 from mlgen.jobfile.excuses import invalid_excuses, unexcused
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.parser import training_job
-from mlgen.kubernetes.objects import Identities, Key, Object, keys
+from mlgen.kubernetes.objects import Identities, Key, Object, keys, memory
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath, severe
 from mlgen.result import Foreign, Options, Rendered, Result
 from mlgen.topology import Topology
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mlgen.variants.matrix import Combination
 
 ROLES: ValuePath = ("spec", "roles")
+
+DOCUMENT_FACTOR = 4
+"""The memory of a document, with the places of its values, divided by the memory of its data."""
 
 
 def render(texts: Iterable[Text], options: Options) -> Result:
@@ -43,7 +46,17 @@ def render(texts: Iterable[Text], options: Options) -> Result:
 def attempt(texts: Iterable[Text], options: Options) -> Result:
     """Render all valid jobs, and return them with all problems."""
     walk = Walk(strict=options.strict)
-    parts = [part for parts in render_texts(texts, options, walk) for part in parts]
+    parts: list[Part] = []
+    kept, counted = 0, set[int]()
+    for of_document in render_texts(texts, options, walk):
+        parts += of_document
+        for part in of_document:
+            document = part.content.document
+            kept += memory(part.content.objects, counted)
+            kept += DOCUMENT_FACTOR * memory(document.data, counted)
+            if kept > KEPT_BYTES:
+                walk.fill([document.located(too_much_memory())])
+                break
     walk.finish()
     return Result(tuple(map(walk.with_prerequisites, parts)), tuple(walk.problems), walk.invalid)
 
@@ -243,6 +256,12 @@ def too_many_bytes() -> Problem:
     """Return the error of the job whose text exceeds the limit of bytes."""
     message = f"the output up to this document has more than {BYTES >> 20:,} MiB"
     return Problem((), message, "too-large", "render fewer jobs at a time")
+
+
+def too_much_memory() -> Problem:
+    """Return the error of the document that exceeds the limit of memory."""
+    message = f"the jobs up to this document need more than {KEPT_BYTES >> 20} MiB of memory"
+    return Problem((), message, "too-large", "pass fewer jobs at a time")
 
 
 def too_many_problems() -> Problem:

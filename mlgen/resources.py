@@ -43,8 +43,11 @@ def script(name: str) -> str:
     return (folder("templates") / "scripts" / name).read_text(encoding="utf-8")
 
 
+@cache
 def program(*, step: bool = False) -> dict[str, str]:
     """Return the files of `mlgen/runtime`, the program of the supervisor: text by file name.
+
+    No caller changes it. All jobs share the texts, which saves 130 kB for each.
 
     Args:
         step: include the modules of the step of an Argo workflow.

@@ -1,11 +1,17 @@
 """A text that exceeds a limit is rejected at the value that exceeds it, before rendering."""
 
+from pathlib import Path
+
 import pytest
+from click.testing import CliRunner
 
 import mlgen
 from mlgen import MlgenError, Options, bulk, pipeline
+from mlgen.cli import main
+from mlgen.documents import files
 from mlgen.documents.files import Text
 from mlgen.objects import errors
+from mlgen.output import spool
 
 JOB = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: a}\n"
 WORKER = JOB + "spec: {framework: generic, image: y, roles: {worker: {}}"
@@ -133,3 +139,69 @@ def test_a_command_that_drops_its_jobs_renders_no_more_than_fit(monkeypatch):
     assert [problem.code for problem in result.problems] == ["too-large"]
     assert result.problems[0].place.file == "2.yaml"
     assert result.has_errors
+
+
+def test_a_command_that_keeps_its_jobs_limits_their_memory(monkeypatch):
+    monkeypatch.setattr(pipeline, "KEPT_BYTES", 100_000)
+    result = pipeline.attempt(many(90), Options())
+
+    (problem,) = result.problems
+    assert problem.code == "too-large"
+    assert problem.message.startswith("the jobs up to this document need more than")
+    assert len(result.jobs) < 30
+
+
+def test_the_problems_of_a_command_are_limited(monkeypatch):
+    monkeypatch.setattr(pipeline, "PROBLEMS_OF_COMMAND", 5)
+    wrong = [Text(f"{n}.yaml", f"{JOB}spec: {{a: 1, b: 1}}") for n in range(9)]
+
+    for result in (
+        pipeline.attempt(wrong, Options()),
+        bulk.gather(wrong, bulk.Task(Options(), "verdict")),
+    ):
+        assert result.problems[-1].code == "too-large"
+        assert len(result.problems) < 12
+
+
+def test_the_texts_that_a_command_keeps_are_limited_together(monkeypatch, tmp_path):
+    monkeypatch.setattr(files, "TEXT_BYTES", 3 * len(WORKER))
+    for number in range(9):
+        (tmp_path / f"{number}.yaml").write_text(f"{WORKER}}}")
+
+    *_, last = files.texts((str(tmp_path),))
+
+    assert last.problem
+    assert last.problem.code == "too-large"
+    assert last.problem.message.startswith("all files together")
+    assert last.name == f"{tmp_path}/2.yaml"
+
+
+PRINTING = {
+    ("render", "job.yaml"): "job.yaml:1:1: ",
+    ("render", "job.yaml", "--format", "json"): "job.yaml:1:1: ",
+    ("render", "job.yaml", "-o", "out/"): "job.yaml:1:1: ",
+    ("render", "job.yaml", "--jobs", "2"): "job.yaml:1:1: ",
+    ("argo", "job.yaml"): "job.yaml:1:1: ",
+    ("argocd", "generate"): "job.yaml:1:1: ",
+    ("helm-post-render",): "<stdin>: ",
+    ("krm",): "TrainingJob/a: ",
+}
+"""Commands that print manifests, and the place that an error of their whole output names."""
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_the_output_of_a_command_is_limited(words, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(spool, "BYTES", 1000)
+    text = f"{WORKER}}}\n"
+    Path("job.yaml").write_text(text)
+    item = text.replace("\n", "\n  ").rstrip()
+    krm = f"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems:\n- {item}\n"
+
+    result = CliRunner().invoke(main, words, input=krm if words == ("krm",) else text)
+
+    message = f"{PRINTING[words]}the output up to this document has more than 1,024 MiB; render"
+    assert message in result.stderr
+    assert result.exit_code == 1
+    assert "kind: Job" not in result.stdout
+    assert not Path("out").exists()

@@ -56,14 +56,26 @@ def texts(names: tuple[str, ...]) -> Iterator[Text]:
     Files in a folder are sorted by name. Subfolders and kustomization files are ignored. A file
     that cannot be read is returned as a `Text` with a problem.
     """
-    return bounded(read(names, _whole))
+    return bounded(read(names, _whole), TEXT_BYTES)
 
 
-def bounded(texts: Iterable[Text]) -> Iterator[Text]:
-    """Yield texts until they contain too many documents, then a problem instead of a text."""
-    documents = 0
+def bounded(texts: Iterable[Text], most: int | None = None) -> Iterator[Text]:
+    """Yield texts until they are too many, then a problem instead of a text.
+
+    Args:
+        texts: the texts, with at most `DOCUMENTS` documents together.
+        most: the maximum number of characters together, if they are kept in memory.
+    """
+    documents = characters = 0
     for text in texts:
         documents += 1 + text.text.count("\n---")
+        characters += len(text.text)
+        if most is not None and characters > most:
+            message = f"all files together have more than {most >> 20} MiB"
+            hint = "pass fewer files at a time"
+            place = Place(text.name)
+            yield Text(text.name, problem=Problem((), message, "too-large", hint, place=place))
+            return
         if documents > DOCUMENTS:
             yield Text(text.name, problem=too_many(text.name))
             return

@@ -15,6 +15,7 @@ from mlgen.topology import Role
 ENTRY = len('{"name":, "value":}')
 """The number of characters that a variable has in a manifest beyond those in a job file."""
 
+ROLES_HINT = "use fewer roles, or put long values into a volume"
 HOST_HINT = "use fewer replicas, or remove network.host, so that they share a Job"
 
 
@@ -47,7 +48,7 @@ class Size:
                     sizes[id(value)] = len(json.dumps(value, default=str))
                 total += sizes[id(value)]
             if total > JOB_BYTES:
-                raise MlgenError([self._too_many_bytes(spec)])
+                raise MlgenError([self._too_many_bytes(spec, ROLES_HINT)])
 
     def require(self, spec: RoleSpec, objects: int) -> None:
         """Check that this number of additional objects is within the limit.
@@ -76,10 +77,10 @@ class Size:
         if problems:
             raise MlgenError(problems)
         if self.bytes > JOB_BYTES:
-            raise MlgenError([self._too_many_bytes(role.spec)])
+            raise MlgenError([self._too_many_bytes(role.spec, self._fix(role.spec))])
 
-    def _too_many_bytes(self, spec: RoleSpec) -> Problem:
-        values = {"spec": spec, "most": JOB_BYTES >> 20, "hint": self._fix(spec)}
+    def _too_many_bytes(self, spec: RoleSpec, hint: str) -> Problem:
+        values = {"spec": spec, "most": JOB_BYTES >> 20, "hint": hint}
         return problem("too-many-bytes", **values)
 
     def _fix(self, spec: RoleSpec) -> str:

@@ -1,6 +1,7 @@
 """The identity of objects, and data without null fields."""
 
 from collections.abc import Iterable, Mapping
+from sys import getsizeof
 from typing import Any
 
 from mlgen.kubernetes.groups import group_of
@@ -45,6 +46,29 @@ def keys(objects: Iterable[Mapping[str, Any]]) -> list[Key]:
             group = group_of(item["apiVersion"])
             identities.append((group, item["kind"], namespace, meta["name"]))
     return identities
+
+
+def memory(value: Any, counted: set[int]) -> int:
+    """Return the approximate size of data in memory, in bytes.
+
+    Args:
+        value: the data.
+        counted: the identities of lists, mappings and strings that are not counted again. Those of
+            the value are added.
+    """
+    total, left = 0, [value]
+    while left:
+        item = left.pop()
+        if not isinstance(item, (dict, list, tuple, str)) or id(item) in counted:
+            continue
+        counted.add(id(item))
+        total += getsizeof(item)
+        if isinstance(item, dict):
+            left += item
+            left += item.values()
+        elif not isinstance(item, str):
+            left += item
+    return total
 
 
 def without_nulls(value: Any) -> Any:

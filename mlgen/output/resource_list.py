@@ -9,12 +9,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from mlgen.documents.resource_list import ITEMS, RESULTS, Lines, ResourceList, walk
 from mlgen.kubernetes.objects import Object
-from mlgen.output.spool import CHUNK, MEMORY
+from mlgen.output import spool
 from mlgen.output.yaml import START, yaml_text
 
 Replacements = Mapping[int, Sequence[Object]]
@@ -56,7 +57,8 @@ def _edited(
     """Yield the parts of a list in which whole lines are replaced."""
 
     def items(number: int) -> Iterator[str]:
-        return (_block([item], lines.item_column) for item in replacements[number])
+        for item in replacements[number]:  # read when they are written
+            yield _block([item], lines.item_column)
 
     edits: list[tuple[int, int, Iterable[str]]] = [(*span, ()) for span in lines.results]
     for number in replacements:
@@ -126,11 +128,11 @@ def _rewritten(
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     events = [yaml.StreamStartEvent(), yaml.DocumentStartEvent(explicit=False)]
     ends = [yaml.DocumentEndEvent(explicit=False), yaml.StreamEndEvent()]
-    written = (*events, *map(_as_block, _events(source, replacements, results)), *ends)
-    with SpooledTemporaryFile(MEMORY, "w+", encoding="utf-8", newline="") as file:
+    written = chain(events, map(_as_block, _events(source, replacements, results)), ends)
+    with SpooledTemporaryFile(spool.MEMORY, "w+", encoding="utf-8", newline="") as file:
         yaml.emit(written, file, Dumper=dumper, width=WIDTH, allow_unicode=True)
         file.seek(0)
-        yield from iter(partial(file.read, CHUNK), "")
+        yield from iter(partial(file.read, spool.CHUNK), "")
 
 
 def _events(

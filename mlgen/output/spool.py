@@ -31,7 +31,8 @@ class Spool(Sequence[Any]):
     """Items of plain data: strings, bytes, numbers, None, and collections of these.
 
     Args:
-        folder: for pickled spools. A large one is copied to a file in this folder.
+        folder: for a spool that is pickled: a large one is copied to a file in this folder. It has
+            no limit, because the process that reads it counts the bytes.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -47,7 +48,7 @@ class Spool(Sequence[Any]):
             FullError: the items have more than `BYTES` bytes together.
         """
         data = marshal.dumps(item)
-        if self._ends[-1] + len(data) > BYTES:
+        if self._folder is None and self._ends[-1] + len(data) > BYTES:
             raise FullError
         self._file.seek(self._ends[-1])
         self._ends.append(self._ends[-1] + self._file.write(data))
