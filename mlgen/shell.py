@@ -5,7 +5,7 @@ https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 
@@ -82,6 +82,15 @@ def without_documents(text: str) -> str:
     return "\n".join(kept)
 
 
+def tokens(text: str) -> Iterator[re.Match[str]]:
+    """Yield the tokens of a shell script, up to a quote or `${` without an end."""
+    match = re.compile(TOKEN, re.DOTALL).match
+    token = match(text)
+    while token:
+        yield token
+        token = match(text, token.end())
+
+
 def simple_commands(text: str) -> list[list[str]]:
     """Return the words of each simple command in a shell script, without quotes.
 
@@ -89,11 +98,7 @@ def simple_commands(text: str) -> list[list[str]]:
     Here-documents are omitted.
     """
     commands: list[list[str]] = [[]]
-    text, position = without_documents(text), 0
-    for token in re.finditer(TOKEN, text, re.DOTALL):
-        if token.start() != position:
-            break
-        position = token.end()
+    for token in tokens(without_documents(text)):
         if token["end"]:
             commands.append([])
         elif token["word"]:
@@ -104,9 +109,7 @@ def simple_commands(text: str) -> list[list[str]]:
 def unclosed(text: str) -> str | None:
     """Return the quote that a shell script does not close; None if there is none, or in doubt."""
     text, position = without_documents(text), 0
-    for token in re.finditer(TOKEN, text, re.DOTALL):
-        if token.start() != position:
-            break
+    for token in tokens(text):
         position = token.end()
     quote = text[position : position + 1]
     sure = quote in ("'", '"') and text.count(quote) % 2 and not re.search(r"\$\(|`|\\['\"]", text)
@@ -120,11 +123,9 @@ def cut(text: str) -> str | None:
     line. None if there is no such line, or in a script with `case`, whose patterns look alike.
     An array, `[[ ]]` and `(( ))` may contain line breaks. A backslash with a blank may be a word.
     """
-    text, position, at_start = without_documents(text), 0, False
+    text, at_start = without_documents(text), False
     before = until = ""
-    for token in re.finditer(TOKEN, text, re.DOTALL):
-        if token.start() != position or re.search(r"\besac\b", text):
-            return None
+    for token in () if re.search(r"\besac\b", text) else tokens(text):
         position, word, end = token.end(), token["word"] or "", token["end"] or ""
         if not (word or end):
             continue
@@ -136,7 +137,7 @@ def cut(text: str) -> str | None:
         operator = re.search(r"\n(&&|\|)", f"\n{end}" if at_start else end)
         if before and not until and (goes_on or operator):
             return word or end.strip()
-        is_blank = word[1:].isspace() and re.match(r"[ \t]+[^\s-]", text[position:])
+        is_blank = word[1:].isspace() and re.compile(r"[ \t]+[^\s-]").match(text, position)
         if re.match(r"\\[ \t]", word) and not is_blank and until != "]]":
             return word[1:].strip() or next(iter(text[position:].split()), "")
         if until and until in (word if until == "]]" else end):
@@ -156,9 +157,7 @@ def sequence(text: str) -> list[tuple[list[str], str]] | None:
     commands: list[tuple[list[str], str]] = []
     words: list[str] = []
     text, position, target = without_documents(text), 0, False
-    for token in re.finditer(TOKEN, text, re.DOTALL):
-        if token.start() != position:
-            return None
+    for token in tokens(text):
         position, end = token.end(), token["end"]
         if token["word"] and not target:
             words.append(re.sub(QUOTED, _unquoted, token["word"], flags=re.DOTALL))

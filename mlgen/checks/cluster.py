@@ -202,7 +202,7 @@ def _visible(_: Objects, pods: Pods) -> Iterator[Located]:
         for name, device in FACTS["visible"].items():
             count, value = natural(str(limits.get(device, ""))) or 0, env.get(name, "all")
             valid = 0
-            for each in re.split(r"\s*,\s*", value.strip()):
+            for each in map(str.strip, value.split(",")):
                 # The devices of the node, not of the container, have the indexes of this variable.
                 index = None if name == "NVIDIA_VISIBLE_DEVICES" else natural(each)
                 if each in NO_DEVICES or (index is not None and index >= count):

@@ -168,7 +168,7 @@ def _by_script(script: Script) -> Iterator[Hidden]:
     commands, options, path = sequence(script.text) or [], script.options, script.path
     settings = [*options, *(word for words, _ in commands if words[0] == "set" for word in words)]
     pipes = any("pipefail" in word for word in settings)
-    ends = "errexit" in settings or any(re.fullmatch(r"-\w*e\w*", word) for word in settings)
+    ends = "errexit" in settings or any("e" in word and re.fullmatch(r"-\w+", word) for word in settings)
     for index, ((words, operator), (after, _)) in enumerate(pairwise(commands), 1):
         name, later = program(after[0]), {between for _, between in commands[index:]}
         if not trains(words) or later - {"", operator}:

@@ -152,14 +152,13 @@ SSH_ARGUMENTS = "OMPI_MCA_plm_rsh_args"
 SHEBANG = r"#!.*sh\b"
 """The first line of a file that a shell runs."""
 
-TRAINING = r"^(\S*(train|tune)\S*|\S+ train)( |$)|^(python|pypy)\S* (-\S+ )*-m \S*(train|tune)"
+TRAINING = r"^(?=\S*( |$))\S*(train|tune)|^\S+ train( |$)|^(python|pypy)\S* (-\S+ )*-m \S*(train|tune)"
 """A command line of a program that trains: `train.sh`, `axolotl train`, `python -m a.train`."""
 
 FOREVER = r"(\S*/)?(sleep (inf|\d+d|\d{6,})|tail (\S+ )*(-f|--follow|-F)\b)"
 """A command that does not end by itself."""
 
 SSH_PORT = r"""(?:^|\s)(?:-p\s*|-o\s*["']?Port[\s=]\s*)(\d{1,9}\b)"""
-SSHD_PORT = rf"\bsshd\b[^;&|\n]*?{SSH_PORT}"
 
 
 @dataclass(frozen=True)
@@ -496,5 +495,7 @@ def ssh_port(launcher: RoleSpec) -> int | None:
 
 def sshd_port(worker: RoleSpec) -> int | None:
     """Return the port of sshd in a role's command, `sshd -p 2200`; None if there is none."""
-    match = re.search(SSHD_PORT, " ".join(words_of(worker)))
-    return int(match[1]) if match else None
+    commands = re.split(r"[;&|\n]", " ".join(words_of(worker)))
+    after = (re.split(r"\bsshd\b", command, maxsplit=1)[1:] for command in commands)
+    matches = (re.search(SSH_PORT, rest[0]) for rest in after if rest)
+    return next((int(match[1]) for match in matches if match), None)

@@ -28,12 +28,12 @@ DIFFERENT = (
 )
 """A pattern of values that differ between pods: random numbers, times, and the pod's own name."""
 
-CONDITIONS = r"\b(if|case|for|while|until|test|source|eval|read)\b|^\s*\. |\[|\|\|"
+CONDITIONS = r"\b(if|case|for|while|until|test|source|eval|read)\b|^[^\S\n]*\. |\[|\|\|"
 """A pattern of scripts in which an assignment may not be the variable's value."""
 
 DECLARATIONS = ("export", "declare", "local", "readonly", "typeset")
 
-ENTRY = r"""(?m)^([ \t]*(?:- )?)["']?([\w.-]+)["']?[ \t]*[:=][ \t]*(.*?)[ \t]*(?:,|[ \t]#.*)?$"""
+ENTRY = r"""(?m)^([ \t]*(?:- )?)["']?([\w.-]+)["']?[ \t]*[:=](.*)"""
 """A line with one entry of a file in YAML, in JSON with a line for each entry, or `key = value`."""
 
 
@@ -89,7 +89,9 @@ def entries(text: str) -> Iterator[tuple[str, str]]:
     """Yield the names and values in a configuration file; see `ENTRY` and `Setting.name`."""
     outer: list[tuple[int, str]] = []
     for match in re.finditer(ENTRY, text):
-        indent, name, value = len(match[1]), match[2], match[3].strip("\"'")
+        value, *comment = re.split(r"[ \t]#", match[3], maxsplit=1)
+        value = (value if comment else value.removesuffix(",")).strip(" \t").strip("\"'")
+        indent, name = len(match[1]), match[2]
         while outer and outer[-1][0] >= indent:
             outer.pop()
         if value in ("", "{", "["):

@@ -41,7 +41,7 @@ VARIABLE = r"\$\{?([A-Z]+_[A-Z0-9_]+)\b(?!:?[-+=?])"
 TESTS = r"(?<!\S)\[|\btest\b|\bcase\b"
 """A pattern of commands that test whether a variable is set."""
 
-PRINTS = r"(?:^|[\n;&])\s*(?:echo|printf)\b[^\n;&|<>]*(?=[\n;&]|$)"
+PRINTS = r"(?:^|[\n;&])[^\S\n]*(?:echo|printf)\b[^\n;&|<>]*(?=[\n;&]|$)"
 """A pattern of commands that only print variables."""
 
 PROGRAM_TESTS = r"\b(if|which|type|command -v)\b|\["
@@ -279,8 +279,10 @@ def _mpi(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
 def _ray_port(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
     """Report a port of the head at which it does not listen."""
     head = job.roles.get("head")
-    found = re.search(r"-head-0\b.*:(\d{1,5})/?$", launch.literal("address") or "")
+    found = re.search(r":(\d{1,5})/?$", address := launch.literal("address") or "")
     if not (found and head and job.framework == "ray") or job.network.on_host:
+        return
+    if not re.search(r"-head-0\b", address[: found.start()]):
         return
     starts = [each for each in launches_of(head) if each.script[:1] == ("start",)]
     option = "port" if launch.script[:1] == ("start",) else "dashboard_port"

@@ -337,7 +337,7 @@ def metrics(plan: Plan, data: dict[str, str]) -> str:
         found.append(("condition", f',condition="{name}"', holds))
     found += [(f"{key}_total", "", int(data.get(key, 0))) for key in ("restarts", "disruptions")]
     for role in sorted({item.role for item in plan.workloads}):
-        for state, count in re.findall(r"(\w+) (\d+)", data.get(f"replicas.{role}", "")):
+        for state, count in re.findall(r"\b(\w+) (\d+)", data.get(f"replicas.{role}", "")):
             found.append(("replicas", f',role="{role}",state="{state}"', count))
     for key, name in (("startTime", "start"), ("completionTime", "completion")):
         if key in data:
