@@ -1,11 +1,13 @@
 """Command lines: the program of a word, and the commands of a shell script.
 
-Scripts are split as a shell does, without expansions:
+Several rules read the commands of the same script in all roles, so a few results are cached. Do not
+change them. Scripts are split as a shell does, without expansions:
 https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
 """
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 
@@ -91,6 +93,7 @@ def tokens(text: str) -> Iterator[re.Match[str]]:
         token = match(text, token.end())
 
 
+@lru_cache(maxsize=4)
 def simple_commands(text: str) -> list[list[str]]:
     """Return the words of each simple command in a shell script, without quotes.
 
@@ -106,6 +109,7 @@ def simple_commands(text: str) -> list[list[str]]:
     return [words for words in commands if words]
 
 
+@lru_cache(maxsize=4)
 def unclosed(text: str) -> str | None:
     """Return the quote that a shell script does not close; None if there is none, or in doubt."""
     text, position = without_documents(text), 0
@@ -116,6 +120,7 @@ def unclosed(text: str) -> str | None:
     return quote if sure else None
 
 
+@lru_cache(maxsize=4)
 def cut(text: str) -> str | None:
     """Return the first word of a line that a line break cuts off the command before it.
 
@@ -125,6 +130,7 @@ def cut(text: str) -> str | None:
     """
     text, at_start = without_documents(text), False
     before = until = ""
+    follows = re.compile(r"[ \t]+[^\s-]")
     for token in () if re.search(r"\besac\b", text) else tokens(text):
         position, word, end = token.end(), token["word"] or "", token["end"] or ""
         if not (word or end):
@@ -137,7 +143,7 @@ def cut(text: str) -> str | None:
         operator = re.search(r"\n(&&|\|)", f"\n{end}" if at_start else end)
         if before and not until and (goes_on or operator):
             return word or end.strip()
-        is_blank = word[1:].isspace() and re.compile(r"[ \t]+[^\s-]").match(text, position)
+        is_blank = word[1:].isspace() and follows.match(text, position)
         if re.match(r"\\[ \t]", word) and not is_blank and until != "]]":
             return word[1:].strip() or next(iter(text[position:].split()), "")
         if until and until in (word if until == "]]" else end):
@@ -147,6 +153,7 @@ def cut(text: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4)
 def sequence(text: str) -> list[tuple[list[str], str]] | None:
     """Return each simple command in a shell script, with the operator after it or "".
 

@@ -204,6 +204,11 @@ class Counter:
 
         return run
 
+    def _groupref_exists(self, value: Any, flags: int) -> Matcher:
+        group, *branches = value
+        yes, no = (self.sequence(items or (), flags) for items in branches)
+        return lambda at, end: (yes if self.groups.get(group) else no)(at, end)
+
     def _branch(self, value: Any, flags: int) -> Matcher:
         branches = [self.sequence(items, flags) for items in value[1]]
 
@@ -359,7 +364,7 @@ def growth(use: "Use", parts: Parts, size: int, counter: Counter | None = None) 
         )
     except TooManyError:
         return float("inf"), MOST
-    return min((third - second) / max(second - first, 1), 1.5 * third / second), third
+    return min((third - second) / max(second - first, 1), 1.4 * third / second), third
 
 
 def worst(use: "Use") -> Parts:
@@ -601,10 +606,10 @@ def main() -> None:
             print(f"{growth(use, text, SIZE)[0]:3.1f} {use.place} {text}", flush=True)
             known[use.pattern, use.mode] = {"text": text}
     rows = [
-        {"pattern": use.pattern, "mode": use.mode, "text": known[use.pattern, use.mode]["text"]}
-        for use in sorted(found, key=lambda use: use.place)
+        {"pattern": pattern, "mode": mode, "text": known[pattern, mode]["text"]}
+        for pattern, mode in sorted((use.pattern, use.mode) for use in found)
     ]
-    TABLE.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+    TABLE.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
 
 
 if __name__ == "__main__":

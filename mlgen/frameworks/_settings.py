@@ -24,7 +24,7 @@ DIFFERENT = (
     rf"\$\({INDEX_NAME}\)|\$\((status\.podIP|metadata\.(name|uid)|spec\.nodeName)"
     r"|\$\$|\$\{?(S?RANDOM|HOSTNAME|BASHPID|EPOCH(SECONDS|REALTIME))\b"
     r"|(\$\(|`)\s*(hostname|uuidgen|shuf|mktemp|cat /proc/sys/kernel/random"
-    r"|date\s*[)`]|date[^)`]*%[sNSTMHc])"
+    r"|date\s*[)`]|date[^()`]*%[sNSTMHc])"
 )
 """A pattern of values that differ between pods: random numbers, times, and the pod's own name."""
 
