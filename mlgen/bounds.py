@@ -55,6 +55,21 @@ PROBLEMS = 1_000
 CHOICES = 500
 """Words among which "did you mean" looks for a similar one."""
 
+DIFF_LINES = 2000
+"""Lines of two texts that a diff compares. Between longer texts, it replaces all changed lines."""
+
+EXPANDED = 128 << 10
+"""Characters of a text in which variables are replaced, as each can contain others twice. Linux
+limits an argument or a variable to 128 KiB (MAX_ARG_STRLEN in include/uapi/linux/binfmts.h)."""
+
+WORD = 64
+"""Characters of a word that "did you mean" compares with others. Most names in Kubernetes have at
+most 63."""
+
+COMPARED = 10_000_000
+"""Pairs of characters that "did you mean" compares for one document: about a second, or a hundred
+hints with `CHOICES` words each. Later problems have no such hint."""
+
 OBJECTS = 500_000
 """Objects rendered by one command that drops each job as soon as it is written: `render` and
 `validate`."""

@@ -19,7 +19,16 @@ from mlgen.kubernetes.objects import Key, Object, keys, without_nulls
 from mlgen.kubernetes.schema import broken_structure, has_kind
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import COMPONENT, DECIDES, INSTANCE, JOB, MANAGED_BY
-from mlgen.problems import Code, Collector, MlgenError, Place, Problem, ValuePath, dotted
+from mlgen.problems import (
+    Code,
+    Collector,
+    MlgenError,
+    Place,
+    Problem,
+    ValuePath,
+    dotted,
+    limited_hints,
+)
 from mlgen.resources import table
 
 EXPECTED = table("checks/verify")
@@ -78,6 +87,7 @@ class _Part:
         return (instance, name, self.namespace), (instance, name)
 
 
+@limited_hints()
 def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
     """Return a line for each job of a stream. Raise if a job does not pass the checks.
 

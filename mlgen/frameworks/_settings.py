@@ -159,15 +159,21 @@ def text_of_value(value: object) -> str:
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with the values of its variables. Unknown variables remain."""
+    """Return a text with the values of its variables. Unknown variables and long values remain."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2] or match[4]
-        return values.get(name, match[3] if match[3] is not None else match[0])
+        found = values.get(name, match[3] if match[3] is not None else match[0])
+        return found if len(found) <= LONGEST else match[0]
 
     for _ in range(3 if "$" in text else 0):  # a value can contain other variables
-        text = re.sub(REFERENCE, value, text)
+        text = re.sub(REFERENCE, value, text) if len(text) <= LONGEST else text
     return text
+
+
+LONGEST = 1000
+"""Characters of a text or a value with variables that are replaced. Each can contain others often,
+and the rules look for numbers and addresses."""
 
 
 def missing_in(text: str, values: Mapping[str, str]) -> list[str]:

@@ -4,7 +4,6 @@ Every file that mlgen writes starts with `MARKER`. So no record of earlier rende
 mlgen does not change other files in the folder.
 """
 
-import difflib
 import io
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import DECIDES
 from mlgen.output import files
 from mlgen.output.manifests import Piece, headed
+from mlgen.output.unified import unified
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Rendered
@@ -218,7 +218,7 @@ def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
         yield f"--- {before}\n+++ {after}\n# a Secret, which is not shown\n"
         return
     old, new = map(_lines, texts)
-    for line in difflib.unified_diff(old, new, before, after):
+    for line in unified(old, new, before, after):
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
