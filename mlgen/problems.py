@@ -159,14 +159,20 @@ class MlgenError(Exception):
 def bounded(problems: Iterable[Problem]) -> Iterator[Problem]:
     """Yield the first `PROBLEMS` problems of a document, then a problem that reports the excess.
 
-    The last one is an error, because the omitted problems may include errors.
+    The last one is an error, because the omitted problems may include errors. If problems that are
+    already bounded are among others, there is still only one.
     """
-    for count, problem in enumerate(problems):
+    message = f"the document has more than {PROBLEMS:,} problems; the others are not listed"
+    count, exceeded = 0, False
+    for problem in problems:
+        exceeded = exceeded or count == PROBLEMS or problem.message == message
         if count == PROBLEMS:
-            message = f"the document has more than {PROBLEMS:,} problems; the others are not listed"
-            yield Problem((), message, "too-large", "fix these first")
-            return
-        yield problem
+            break
+        if problem.message != message:
+            count += 1
+            yield problem
+    if exceeded:
+        yield Problem((), message, "too-large", "fix these first")
 
 
 def severe(problems: Iterable[Problem], *, strict: bool) -> list[Problem]:

@@ -31,7 +31,17 @@ ROOT = Path(__file__).resolve().parent.parent
 MLGEN, SCHEMAS = ROOT / "mlgen", ROOT / "schemas"
 TABLE = Path(__file__).with_suffix(".json")
 
-FUNCTIONS = ("compile", "match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer")
+FUNCTIONS = (
+    "compile",
+    "match",
+    "search",
+    "fullmatch",
+    "sub",
+    "subn",
+    "split",
+    "findall",
+    "finditer",
+)
 ALL = ("sub", "subn", "split", "findall", "finditer")
 """The functions that continue after a match."""
 
@@ -207,7 +217,11 @@ class Counter:
     def _groupref_exists(self, value: Any, flags: int) -> Matcher:
         group, *branches = value
         yes, no = (self.sequence(items or (), flags) for items in branches)
-        return lambda at, end: (yes if self.groups.get(group) else no)(at, end)
+
+        def run(at: int, end: End) -> bool:
+            return yes(at, end) if self.groups.get(group) else no(at, end)
+
+        return run
 
     def _branch(self, value: Any, flags: int) -> Matcher:
         branches = [self.sequence(items, flags) for items in value[1]]
@@ -349,7 +363,9 @@ class Texts:
         return sorted((*row, suffix) for row in rows for suffix in ("", "\0", "\n!") if row[1])
 
 
-def growth(use: "Use", parts: Parts, size: int, counter: Counter | None = None) -> tuple[float, int]:
+def growth(
+    use: "Use", parts: Parts, size: int, counter: Counter | None = None
+) -> tuple[float, int]:
     """Return the factor by which more steps are needed for twice the text, and the steps for most.
 
     The factor compares the steps from n to 2n characters with those from 2n to 4n, so that constant
@@ -432,55 +448,57 @@ def mode(names: set[str]) -> str:
     return "search"
 
 
-def uses(local: dict[str, list[str]]) -> tuple[list[Use], list[str]]:
-    """Return all expressions, and the places of those that neither the module nor `local` has."""
-    found: dict[tuple[str, str], Use] = {}
-    unknown, called = [], methods()
+def calls() -> Iterator[tuple[ast.Call, str, str, str, dict[str, Any]]]:
+    """Yield the calls of functions of `re`.
+
+    Each with its function, its place, the methods of its result, and the names of its module.
+    """
+    called = methods()
     for name, file, code in modules():
         tree = ast.parse(code)
         scope = vars(importlib.import_module(name))
         targets = {
-            id(node.value): node.targets[0]
+            id(node.value): ast.unparse(node.targets[0])
             for node in ast.walk(tree)
             if isinstance(node, ast.Assign)
         }
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Call) or not node.args:
-                continue
-            function = ast.unparse(node.func)
+            function = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             kind = function.removeprefix("re.")
-            if kind == function or kind not in FUNCTIONS:
-                continue
-            source = ast.unparse(node.args[0])
-            written = ast.get_source_segment(code, node.args[0]) or ""
-            place = f"{file}: {' '.join(written.split())}"
-            number = {"compile": 1, "sub": 4, "subn": 4, "split": 3}.get(kind, 2)
-            more = [each.value for each in node.keywords if each.arg == "flags"]
-            flags = 0
-            for each in (*more, *node.args[number:]):
-                flags = eval(ast.unparse(each), scope)
-            target = targets.get(id(node))
-            names = {kind}
-            if kind == "compile":
-                names = called.get(ast.unparse(target), set()) if target else set()
-            if place in local:
-                values = local[place]
-            else:
-                try:
-                    values = [eval(source, scope)]
-                except (NameError, KeyError):
-                    unknown.append(place)
-                    continue
-            for value in values:
-                if isinstance(value, re.Pattern):
-                    flags, value = value.flags & ~re.UNICODE, value.pattern
-                text = value.decode("latin-1") if isinstance(value, bytes) else value
-                use = Use(text, int(flags), mode(names), place)
-                found.setdefault((text, use.mode), use)
+            if kind != function and kind in FUNCTIONS and node.args:
+                written = ast.get_source_segment(code, node.args[0]) or ""
+                place = f"{file}: {' '.join(written.split())}"
+                names = (
+                    called.get(targets.get(id(node), ""), set()) if kind == "compile" else {kind}
+                )
+                yield node, kind, place, mode(names), scope
+
+
+def uses(local: dict[str, list[str]]) -> tuple[list[Use], list[str]]:
+    """Return all expressions, and the places of those that neither the module nor `local` has."""
+    found: dict[tuple[str, str], Use] = {}
+    unknown: list[str] = []
+    for node, kind, place, how, scope in calls():
+        number = {"compile": 1, "sub": 4, "subn": 4, "split": 3}.get(kind, 2)
+        more = [each.value for each in node.keywords if each.arg == "flags"]
+        flags = 0
+        for each in (*more, *node.args[number:]):
+            flags = eval(ast.unparse(each), scope)
+        try:
+            patterns = local.get(place) or [eval(ast.unparse(node.args[0]), scope)]
+        except (NameError, KeyError):
+            unknown.append(place)
+            continue
+        for pattern in patterns:
+            text = pattern
+            if isinstance(pattern, re.Pattern):
+                flags, text = pattern.flags & ~re.UNICODE, pattern.pattern
+            text = text.decode("latin-1") if isinstance(text, bytes) else text
+            found.setdefault((text, how), Use(text, int(flags), how, place))
     return list(found.values()), unknown
 
 
-# --- the expressions that are built at run time ----------------------------------------------------
+# --- the expressions that are built at run time --------------------------------------------------
 
 
 def found_in(*files: str, keys: str) -> list[str]:
@@ -564,11 +582,9 @@ def local() -> dict[str, list[str]]:
             row["pattern"] for row in data(COMMANDS, "calls")
         ],
         "frameworks/_variable_rules.py: key": [*data(COMMANDS, "operator_variables")],
-        "integrations/helm.py: text.encode()": [
-            each.pattern.decode() for each in helm._patterns()
-        ],
+        "integrations/helm.py: text.encode()": [each.pattern.decode() for each in helm._patterns()],  # noqa: SLF001
         "jobfile/hints.py: pattern": [*data("hints.json", "mappings")],
-        'jobfile/schema.py: rf"(?:^|(?<=[.] ))({\'|\'.join(map(re.escape, values))}): "': [
+        "jobfile/schema.py: rf\"(?:^|(?<=[.] ))({'|'.join(map(re.escape, values))}): \"": [
             "(?:^|(?<=[.] ))(a|b): "
         ],
         'jobfile/validation.py: python_pattern(schema["pattern"])': schemas,

@@ -12,7 +12,7 @@ import pytest
 from patterns import SIZE, TABLE, Use, growth, local, uses
 
 LIMIT = 3
-"""The largest growth of the steps for twice the text. It is 2 if they are linear, 4 if quadratic."""
+"""The largest growth of the steps for twice the text: 2 is linear, 4 quadratic."""
 
 EXCEPTIONS = {
     r"\$(?:\$|\(([^)]*)\))": "the text is cut after its last parenthesis, so each match ends",

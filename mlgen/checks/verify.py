@@ -76,9 +76,8 @@ class _Part:
         made = (self.data["kind"], self.label(MANAGED_BY), self.label(COMPONENT))
         return made == ("ConfigMap", "mlgen", "status")
 
-
     def statuses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return keys of a status, with and without its namespace, or of the status of a supervisor.
+        """Return keys of a status or of a supervisor's status, with and without its namespace.
 
         Their names differ only in their ends, to which an overlay adds the same text.
         """

@@ -345,7 +345,7 @@ def _counted(value: Any) -> str | None:
 
 def _diff(old: Any, new: Any) -> Iterator[str]:
     """Return a unified diff of two values, without its header of file names."""
-    diff = list(unified(_lines(old), _lines(new), "", "", end="", context=1))[2:]
+    diff = list(unified(_lines(old), _lines(new), end="", context=1))
     yield from (line.rstrip() for line in diff[:MAX_DIFF_LINES])
     if len(diff) > MAX_DIFF_LINES:
         yield f"({len(diff) - MAX_DIFF_LINES} more lines)"

@@ -179,7 +179,9 @@ def _by_script(script: Script) -> Iterator[Hidden]:
     pipes = any("pipefail" in word for word in settings)
     following = ({between} for _, between in reversed(commands))
     later: list[set[str]] = [*accumulate(following, lambda after, own: after | own)][::-1]
-    ends = "errexit" in settings or any("e" in word and re.fullmatch(r"-\w+", word) for word in settings)
+    ends = "errexit" in settings or any(
+        "e" in word and re.fullmatch(r"-\w+", word) for word in settings
+    )
     for index, ((words, operator), (after, _)) in enumerate(pairwise(commands), 1):
         name = program(after[0])
         if later[index] - {"", operator} or not trains(words):

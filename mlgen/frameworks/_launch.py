@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, ParamSpec, TypeVar, cast
 
 from mlgen.frameworks._tables import COMMANDS
@@ -152,7 +152,9 @@ SSH_ARGUMENTS = "OMPI_MCA_plm_rsh_args"
 SHEBANG = r"#!.*sh\b"
 """The first line of a file that a shell runs."""
 
-TRAINING = r"^(?=\S*( |$))\S*(train|tune)|^\S+ train( |$)|^(python|pypy)\S* (-\S+ )*-m \S*(train|tune)"
+TRAINING = (
+    r"^(?=\S*( |$))\S*(train|tune)|^\S+ train( |$)|^(python|pypy)\S* (-\S+ )*-m \S*(train|tune)"
+)
 """A command line of a program that trains: `train.sh`, `axolotl train`, `python -m a.train`."""
 
 FOREVER = r"(\S*/)?(sleep (inf|\d+d|\d{6,})|tail (\S+ )*(-f|--follow|-F)\b)"
@@ -248,6 +250,9 @@ File = tuple[str, str, ValuePath]
 
 Files = tuple[File, ...]
 
+LAUNCHES = 50
+"""The number of launchers of a role that are checked. Rules compare each one with the others."""
+
 DEPTH = 30
 """The number of scripts that run each other and are read."""
 
@@ -264,7 +269,7 @@ def words_of(spec: RoleSpec) -> tuple[str, ...]:
 
 
 def launches_of(spec: RoleSpec) -> tuple[Launch, ...]:
-    """Return all launchers that a role runs, in the order of its command line."""
+    """Return the first launchers that a role runs, in the order of its command line."""
     return _read(spec)[2]
 
 
@@ -330,7 +335,7 @@ def _read(spec: RoleSpec) -> Parts:
 def _parts(placed: Placed, files: Files, folder: str) -> Parts:
     commands, scripts = _commands(placed, {file[0]: file for file in reversed(files)}, folder)
     launches = (launch for words in commands for launch in launches_in(words))
-    return tuple(commands), tuple(scripts), tuple(launches)
+    return tuple(commands), tuple(scripts), tuple(islice(launches, LAUNCHES))
 
 
 def _commands(

@@ -17,9 +17,7 @@ from mlgen.resources import table
 ONE_SHOT = re.compile(r"--?(once|one-time|oneshot|version|help)\b")
 """Options that make a known program exit by itself."""
 
-ENDLESS = re.compile(
-    r"\bsleep\s+(infinity|inf\b|\d{3,}d)|\bwhile\s+(true|:|\[\s*1\s*\])\s*(;|\n)"
-)
+ENDLESS = re.compile(r"\bsleep\s+(infinity|inf\b|\d{3,}d)|\bwhile\s+(true|:|\[\s*1\s*\])\s*(;|\n)")
 """Parts of a command that run forever, unless another part (ENDS) stops them. See also FOLLOWS."""
 
 COMMAND, TAIL = re.compile(r"[^;|&\n]+"), re.compile(r"\btail(?=\s)")

@@ -214,11 +214,12 @@ def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
     path = (folder / name).as_posix()
     before, after = (path if name in side else "/dev/null" for side in (change.old, change.new))
     texts = [side.get(name, "") for side in (change.old, change.new)]
+    yield f"--- {before}\n+++ {after}\n"
     if _is_secret(name, texts):
-        yield f"--- {before}\n+++ {after}\n# a Secret, which is not shown\n"
+        yield "# a Secret, which is not shown\n"
         return
     old, new = map(_lines, texts)
-    for line in unified(old, new, before, after):
+    for line in unified(old, new):
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 

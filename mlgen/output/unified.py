@@ -3,14 +3,15 @@
 import re
 from collections.abc import Iterator, Sequence
 from difflib import unified_diff
+from itertools import islice
 
 from mlgen.bounds import DIFF_LINES
 
 
 def unified(
-    old: Sequence[str], new: Sequence[str], before: str, after: str, end: str = "\n", context: int = 3
+    old: Sequence[str], new: Sequence[str], end: str = "\n", context: int = 3
 ) -> Iterator[str]:
-    """Yield the lines of a unified diff, as `difflib.unified_diff` does.
+    """Yield the lines of a unified diff, as `difflib.unified_diff` does, without its header.
 
     The time of difflib grows with the square of the lines. In a longer text, only the lines from
     the first to the last change are compared. If these are too many, all of them are replaced.
@@ -18,13 +19,11 @@ def unified(
     Args:
         old: the lines of the first text.
         new: the lines of the second text.
-        before: the name of the first text.
-        after: the name of the second text.
-        end: the end of lines that are not in a text.
+        end: the end of a line with line numbers.
         context: the number of equal lines around a change.
     """
     if _is_small(old, new):
-        yield from unified_diff(old, new, before, after, lineterm=end, n=context)
+        yield from islice(unified_diff(old, new, lineterm=end, n=context), 2, None)
         return
     head = _equal(old, new)
     tail = _equal(old[head:][::-1], new[head:][::-1])
@@ -32,11 +31,9 @@ def unified(
     old, new = old[start : len(old) - kept], new[start : len(new) - kept]
     head, tail = head - start, tail - kept
     if _is_small(old, new):
-        for line in unified_diff(old, new, before, after, lineterm=end, n=context):
+        for line in islice(unified_diff(old, new, lineterm=end, n=context), 2, None):
             yield _moved(line, start) if line.startswith("@@ ") else line
         return
-    yield f"--- {before}{end}"
-    yield f"+++ {after}{end}"
     yield f"@@ -{start + bool(old)},{len(old)} +{start + bool(new)},{len(new)} @@{end}"
     yield from (f" {line}" for line in old[:head])
     yield from (f"-{line}" for line in old[head : len(old) - tail])
@@ -56,4 +53,6 @@ def _is_small(old: Sequence[str], new: Sequence[str]) -> bool:
 def _equal(old: Sequence[str], new: Sequence[str]) -> int:
     """Return the number of equal lines at the start of two texts."""
     pairs = zip(old, new, strict=False)
-    return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
+    return next(
+        (n for n, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new))
+    )

@@ -11,7 +11,7 @@ from mlgen.output import unified
 def applied(old, diff):
     """Return the lines that a unified diff makes of a text."""
     lines, at = [], 0
-    for line in list(diff)[2:]:
+    for line in diff:
         if line.startswith("@@"):
             start, count = re.match(r"@@ -(\d+)(?:,(\d+))?", line).groups()
             start = int(start) - (count != "0")
@@ -37,12 +37,12 @@ def test_a_diff_of_any_size_can_be_applied(limit, context, monkeypatch):
         for _ in range(random.randrange(4)):
             at = random.randrange(len(new) + 1)
             new[at : at + random.randrange(3)] = [random.choice("abcd")] * random.randrange(3)
-        assert applied(old, unified.unified(old, new, "a", "b", context=context)) == new
+        assert applied(old, unified.unified(old, new, context=context)) == new
 
 
 def test_only_the_changed_lines_of_a_long_text_are_replaced(monkeypatch):
     monkeypatch.setattr(unified, "DIFF_LINES", 1)
     old = [f"{number}\n" for number in range(9)]
     new = [*old[:4], "x\n", "y\n", *old[6:]]
-    diff = "".join(unified.unified(old, new, "a", "b", context=1))
-    assert diff == "--- a\n+++ b\n@@ -4,4 +4,4 @@\n 3\n-4\n-5\n+x\n+y\n 6\n"
+    diff = "".join(unified.unified(old, new, context=1))
+    assert diff == "@@ -4,4 +4,4 @@\n 3\n-4\n-5\n+x\n+y\n 6\n"
