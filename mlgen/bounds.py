@@ -1,8 +1,8 @@
 """Limits on input and output, which protect against hostile input.
 
 Each limit is checked before the work that it limits. Input that exceeds a limit is an error with
-the code `too-large`. docs/limits.md lists all limits. They are not options, because the author of a
-job file must not be able to raise them.
+the code `too-large`, unless the limit only makes a message or a page shorter. docs/limits.md lists
+all limits. They are not options, because the author of a job file must not be able to raise them.
 """
 
 TEXT_BYTES = 64 << 20
@@ -61,6 +61,21 @@ PROBLEMS_OF_COMMAND = 10_000
 
 CHOICES = 500
 """Words among which "did you mean" looks for a similar one."""
+
+DIFF_LINES = 2000
+"""Lines of two texts that a diff compares. Between longer texts, it replaces all changed lines."""
+
+EXPANDED = 128 << 10
+"""Characters of a text in which variables are replaced, as each can contain others twice. Linux
+limits an argument or a variable to 128 KiB (MAX_ARG_STRLEN in include/uapi/linux/binfmts.h)."""
+
+WORD = 64
+"""Characters of a word that "did you mean" compares with others. Most names in Kubernetes have at
+most 63."""
+
+COMPARED = 10_000_000
+"""Pairs of characters that "did you mean" compares for one document: about a second, or a hundred
+hints with `CHOICES` words each. Later problems have no such hint."""
 
 KEPT_BYTES = 384 << 20
 """Bytes of memory for the documents and objects of one command that keeps all of them, as `show`,

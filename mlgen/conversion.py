@@ -7,7 +7,7 @@ from mlgen.documents import comments
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.output.yaml import verbatim, yaml_text
-from mlgen.problems import Collector, Problem, ValuePath
+from mlgen.problems import Collector, Problem, ValuePath, limited_hints
 
 
 def convert(texts: Iterable[Text]) -> tuple[str, tuple[Problem, ...]]:
@@ -25,6 +25,7 @@ def convert(texts: Iterable[Text]) -> tuple[str, tuple[Problem, ...]]:
     return "".join(converted), collector.problems
 
 
+@limited_hints()
 def _converted(_name: str, document: Document) -> tuple[str, list[Problem]]:
     """Return a document's text, or if it is a custom resource, its job file with the comments."""
     native, warnings = dialects.native(document)

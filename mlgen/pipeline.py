@@ -18,7 +18,7 @@ from mlgen.jobfile.excuses import invalid_excuses, unexcused
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.parser import training_job
 from mlgen.kubernetes.objects import Identities, Key, Object, keys, memory
-from mlgen.problems import Collector, MlgenError, Problem, ValuePath, severe
+from mlgen.problems import Collector, MlgenError, Problem, ValuePath, limited_hints, severe
 from mlgen.result import Foreign, Options, Rendered, Result
 from mlgen.topology import Topology
 
@@ -270,6 +270,7 @@ def too_many_problems() -> Problem:
     return Problem((), message, "too-large", "fix these first")
 
 
+@limited_hints()
 def render_document(
     name: str, document: Document, options: Options
 ) -> tuple[Sequence[Rendered | Foreign], list[Problem]]:

@@ -5,11 +5,12 @@ Every package reports problems as these values. Only the command line prints the
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-from mlgen.bounds import CHOICES, PROBLEMS
+from mlgen.bounds import CHOICES, COMPARED, PROBLEMS, WORD
 
 ValuePath = tuple[str | int, ...]
 """The path of a value in a document: ("spec", "roles", "worker", "args", 1)."""
@@ -158,14 +159,20 @@ class MlgenError(Exception):
 def bounded(problems: Iterable[Problem]) -> Iterator[Problem]:
     """Yield the first `PROBLEMS` problems of a document, then a problem that reports the excess.
 
-    The last one is an error, because the omitted problems may include errors.
+    The last one is an error, because the omitted problems may include errors. If problems that are
+    already bounded are among others, there is still only one.
     """
-    for count, problem in enumerate(problems):
+    message = f"the document has more than {PROBLEMS:,} problems; the others are not listed"
+    count, exceeded = 0, False
+    for problem in problems:
+        exceeded = exceeded or count == PROBLEMS or problem.message == message
         if count == PROBLEMS:
-            message = f"the document has more than {PROBLEMS:,} problems; the others are not listed"
-            yield Problem((), message, "too-large", "fix these first")
-            return
-        yield problem
+            break
+        if problem.message != message:
+            count += 1
+            yield problem
+    if exceeded:
+        yield Problem((), message, "too-large", "fix these first")
 
 
 def severe(problems: Iterable[Problem], *, strict: bool) -> list[Problem]:
@@ -224,13 +231,33 @@ def similar(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:
 
     Args:
         word: the word in the input.
-        known: the possible words. Only the first `CHOICES` are compared.
+        known: the possible words. Only the first `CHOICES` of at most `WORD` characters are
+            compared, within `limited_hints`.
         cutoff: minimum similarity, from 0 to 1, as difflib measures it.
     """
     from difflib import get_close_matches
 
-    possible = [str(name) for name in islice(known, CHOICES)]
+    possible = [name for each in islice(known, CHOICES) if len(name := str(each)) <= WORD]
+    left = _left.get()
+    if left:
+        left[0] -= len(word) * sum(map(len, possible))
+    if len(word) > WORD or (left and left[0] < 0):
+        return ""
     return next(iter(get_close_matches(word, possible, n=1, cutoff=cutoff)), "")
+
+
+_left: ContextVar[list[int] | None] = ContextVar("left", default=None)
+"""The pairs of characters that `similar` can still compare. None: without a limit."""
+
+
+@contextmanager
+def limited_hints() -> Iterator[None]:
+    """Limit the time that the hints of one document take, whose number only `PROBLEMS` limits."""
+    token = _left.set([COMPARED])
+    try:
+        yield
+    finally:
+        _left.reset(token)
 
 
 def did_you_mean(word: str, known: Iterable[Any], cutoff: float = 0.6) -> str:

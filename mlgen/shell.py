@@ -1,11 +1,13 @@
 """Command lines: the program of a word, and the commands of a shell script.
 
-Scripts are split as a shell does, without expansions:
+Several rules read the commands of the same script in all roles, so a few results are cached. Do not
+change them. Scripts are split as a shell does, without expansions:
 https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 
@@ -82,6 +84,16 @@ def without_documents(text: str) -> str:
     return "\n".join(kept)
 
 
+def tokens(text: str) -> Iterator[re.Match[str]]:
+    """Yield the tokens of a shell script, up to a quote or `${` without an end."""
+    match = re.compile(TOKEN, re.DOTALL).match
+    token = match(text)
+    while token:
+        yield token
+        token = match(text, token.end())
+
+
+@lru_cache(maxsize=4)
 def simple_commands(text: str) -> list[list[str]]:
     """Return the words of each simple command in a shell script, without quotes.
 
@@ -89,11 +101,7 @@ def simple_commands(text: str) -> list[list[str]]:
     Here-documents are omitted.
     """
     commands: list[list[str]] = [[]]
-    text, position = without_documents(text), 0
-    for token in re.finditer(TOKEN, text, re.DOTALL):
-        if token.start() != position:
-            break
-        position = token.end()
+    for token in tokens(without_documents(text)):
         if token["end"]:
             commands.append([])
         elif token["word"]:
@@ -101,18 +109,18 @@ def simple_commands(text: str) -> list[list[str]]:
     return [words for words in commands if words]
 
 
+@lru_cache(maxsize=4)
 def unclosed(text: str) -> str | None:
     """Return the quote that a shell script does not close; None if there is none, or in doubt."""
     text, position = without_documents(text), 0
-    for token in re.finditer(TOKEN, text, re.DOTALL):
-        if token.start() != position:
-            break
+    for token in tokens(text):
         position = token.end()
     quote = text[position : position + 1]
     sure = quote in ("'", '"') and text.count(quote) % 2 and not re.search(r"\$\(|`|\\['\"]", text)
     return quote if sure else None
 
 
+@lru_cache(maxsize=4)
 def cut(text: str) -> str | None:
     """Return the first word of a line that a line break cuts off the command before it.
 
@@ -120,11 +128,10 @@ def cut(text: str) -> str | None:
     line. None if there is no such line, or in a script with `case`, whose patterns look alike.
     An array, `[[ ]]` and `(( ))` may contain line breaks. A backslash with a blank may be a word.
     """
-    text, position, at_start = without_documents(text), 0, False
+    text, at_start = without_documents(text), False
     before = until = ""
-    for token in re.finditer(TOKEN, text, re.DOTALL):
-        if token.start() != position or re.search(r"\besac\b", text):
-            return None
+    follows = re.compile(r"[ \t]+[^\s-]")
+    for token in () if re.search(r"\besac\b", text) else tokens(text):
         position, word, end = token.end(), token["word"] or "", token["end"] or ""
         if not (word or end):
             continue
@@ -136,7 +143,7 @@ def cut(text: str) -> str | None:
         operator = re.search(r"\n(&&|\|)", f"\n{end}" if at_start else end)
         if before and not until and (goes_on or operator):
             return word or end.strip()
-        is_blank = word[1:].isspace() and re.match(r"[ \t]+[^\s-]", text[position:])
+        is_blank = word[1:].isspace() and follows.match(text, position)
         if re.match(r"\\[ \t]", word) and not is_blank and until != "]]":
             return word[1:].strip() or next(iter(text[position:].split()), "")
         if until and until in (word if until == "]]" else end):
@@ -146,6 +153,7 @@ def cut(text: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4)
 def sequence(text: str) -> list[tuple[list[str], str]] | None:
     """Return each simple command in a shell script, with the operator after it or "".
 
@@ -156,9 +164,7 @@ def sequence(text: str) -> list[tuple[list[str], str]] | None:
     commands: list[tuple[list[str], str]] = []
     words: list[str] = []
     text, position, target = without_documents(text), 0, False
-    for token in re.finditer(TOKEN, text, re.DOTALL):
-        if token.start() != position:
-            return None
+    for token in tokens(text):
         position, end = token.end(), token["end"]
         if token["word"] and not target:
             words.append(re.sub(QUOTED, _unquoted, token["word"], flags=re.DOTALL))

@@ -9,8 +9,9 @@ import yaml
 from click.testing import CliRunner
 from support import FIXTURES, ROOT, without_totals
 
-from mlgen import checks
+from mlgen import bounds, checks
 from mlgen.cli import main
+from mlgen.problems import did_you_mean, limited_hints
 from mlgen.reference import problem_codes
 
 INVALID = sorted((ROOT / "fixtures/invalid").glob("*.yaml"))
@@ -256,3 +257,13 @@ def test_no_message_quotes_a_regular_expression():
     assert [] == [
         line for line in lines if re.search(r"\[\^?[-._]?a-z|\^\[|\]\)?[*+?]|\)\?\$", line)
     ]
+
+
+def test_the_hints_of_a_document_are_limited():
+    known = [f"variable{number:04}" for number in range(bounds.CHOICES)]
+    with limited_hints():
+        hints = [did_you_mean(f"variabel{number:04}", known) for number in range(200)]
+    assert all(hints[:50])
+    assert not any(hints[150:])
+    assert did_you_mean("variabel0001", known)  # the next document
+    assert not did_you_mean("a" * 1000, ["a" * 999])

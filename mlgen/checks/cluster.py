@@ -202,7 +202,7 @@ def _visible(_: Objects, pods: Pods) -> Iterator[Located]:
         for name, device in FACTS["visible"].items():
             count, value = natural(str(limits.get(device, ""))) or 0, env.get(name, "all")
             valid = 0
-            for each in re.split(r"\s*,\s*", value.strip()):
+            for each in map(str.strip, value.split(",")):
                 # The devices of the node, not of the container, have the indexes of this variable.
                 index = None if name == "NVIDIA_VISIBLE_DEVICES" else natural(each)
                 if each in NO_DEVICES or (index is not None and index >= count):
@@ -380,22 +380,28 @@ def _env(_: Objects, pods: Pods) -> Iterator[Located]:
     for path, container in pods.containers():
         env = container.get("env") or []
         names = [item["name"] for item in env]
+        first = {name: number for number, name in reversed([*enumerate(names)])}
         texts = " ".join(word for _, word in command_words(container))
+        if re.search(r"\b(eval|envsubst)\b", texts):
+            continue
         for number, item in enumerate(env):
             match = REFERENCE.search(value := str(item.get("value") or ""))
-            if not match or re.search(r"\b(eval|envsubst)\b", texts):
+            if not match:
                 continue
             name, used = item["name"], match[1] or match[2]
             at = (*path, "env", number, "value")
             values = {"name": name, "reference": match[0]}
-            if re.fullmatch(FACTS["search_paths"], name) and used not in names[:number]:
+            before = first.get(used, number) < number
+            if re.fullmatch(FACTS["search_paths"], name) and not before:
                 yield at_pod(pods, at, "search-path", **values)
             elif re.fullmatch(FACTS["scripts"], name) or re.match(FACTS["prose"], value):
                 continue
-            elif used in names or re.fullmatch(FACTS["shell_variables"], used):
-                before = used in names[:number]
+            elif used in first or re.fullmatch(FACTS["shell_variables"], used):
                 hint = f"write $({used})" if before else "write the complete value"
                 yield at_pod(pods, at, "not-expanded", **values, hint=hint)
+
+
+LOOP = r"\b(?:until|while)\b"
 
 
 def _init(job: Objects, pods: Pods) -> Iterator[Located]:
@@ -406,8 +412,10 @@ def _init(job: Objects, pods: Pods) -> Iterator[Located]:
         is_known = container.get("command") or not container.get("args")
         if runs_once and is_known and is_sidecar(container):
             yield at_pod(pods, path, "endless-init", name=container["name"])
-        text = " ".join(map(str, container.get("command") or ()))
-        waits = re.search(FACTS["opens"], text) if runs_once else None
+        text = " ".join(map(str, container.get("command") or ())) if runs_once else ""
+        loops = (re.split(LOOP, part, maxsplit=1) for part in re.split(r"[;\n]", text))
+        found = (re.search(FACTS["opens"], loop[0]) for _, *loop in loops if loop)
+        waits = next(filter(None, found), None)
         target = job.of_host(waits[1].partition(".")[0]) if waits else None
         if waits and target and role_path(target.item) == role_path(pods.item):
             values = {"name": container["name"], "host": waits[1]}

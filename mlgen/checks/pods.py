@@ -1,8 +1,10 @@
 """Objects of a job → its pods and the texts that they read, for the checks."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
@@ -145,6 +147,20 @@ class Pods:
         for number, volume in enumerate(self.template["spec"].get("volumes", [])):
             yield (*POD, "volumes", number), volume
 
+    @cached_property
+    def named_volumes(self) -> dict[str, Object]:
+        """The volumes by name."""
+        return {volume["name"]: volume for _, volume in self.volumes()}
+
+    @cached_property
+    def mounts(self) -> Counter[str]:
+        """The number of containers that mount each volume."""
+        names = (
+            {mount["name"] for mount in container.get("volumeMounts") or ()}
+            for _, container in self.containers()
+        )
+        return Counter(chain.from_iterable(names))
+
 
 @dataclass(frozen=True)
 class Objects:
@@ -187,6 +203,16 @@ class Objects:
             if pods and pods.index(host) is not None:
                 return pods
         return None
+
+    @cached_property
+    def claim_users(self) -> dict[str, list[Pods]]:
+        """The pods of each workload, by the names of the PersistentVolumeClaims that they use."""
+        users: dict[str, dict[int, Pods]] = {}
+        for number, pods in enumerate(self.pods):
+            for _, volume in pods.volumes():
+                name = value_at(volume, ("persistentVolumeClaim", "claimName"))
+                users.setdefault(str(name), {})[number] = pods
+        return {name: [*found.values()] for name, found in users.items()}
 
     @cached_property
     def _by_kind(self) -> dict[str, dict[str, Object]]:

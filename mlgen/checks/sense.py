@@ -157,8 +157,8 @@ WRAPPERS = frozenset(("env", "tini", "dumb-init", "exec", "nohup"))
 """Programs that run the command after their options unchanged."""
 
 PARAMETERS = (
-    r"\$[0-9@*#]|\$\{[#!]?[0-9@*#]|\b(shift|getopts)\b|\bset\s+--|\bfor\s+\w+\s*(;|\n)?\s*do\b"
-    r"|(^|[;&|\n(])\s*(source|\.)\s"
+    r"\$[0-9@*#]|\$\{[#!]?[0-9@*#]|\b(shift|getopts)\b|\bset\s+--|\bfor\s+\w+[\s;]*\bdo\b"
+    r"|(^|[;&|\n(])[^\S\n]*(source|\.)\s"
 )
 """Parts of a shell script that use its parameters, or may use them in a sourced file."""
 
@@ -238,7 +238,7 @@ VARIABLE_IN_WORD = r"(?:(?<=^)|(?<=[=/:,]))\$(?:([A-Z_][A-Z0-9_]+)\b|\{([A-Z_][A
 
 INTERPRETERS = (
     r"[gm]?awk|sed|perl|find|xargs|parallel|[jy]q|e?grep|envsubst|expr|test|\[|ssh|su|watch|script"
-    r"|ray|deepspeed|pdsh|make|node|julia|Rscript|pwsh|.*\.sh|.*entrypoint.*"
+    r"|ray|deepspeed|pdsh|make|node|julia|Rscript|pwsh|(?s:.*)(\.sh|entrypoint(?s:.*))"
 )
 """Programs that interpret such words themselves, or may pass them to a shell."""
 
@@ -293,7 +293,7 @@ def _unshelled(container: dict[str, Any]) -> Doubts:
         elif number and has_command and re.match("~/", word):
             message = "no shell runs the command, so ~ is not replaced"
             yield path, Problem(path, message, "launch", "write the complete path", warning=True)
-        elif not is_value and re.fullmatch(r"--[a-zA-Z][\w-]*[ \t]+[^\n]+", word):
+        elif not is_value and re.fullmatch(r"--[a-zA-Z][\w-]*[ \t][^\n]+", word):
             message = f'"{_shown(word)}" is one argument, not an option and its value'
             hint = f"write separate words: {flow.words(word, command=False)[1:-1]}"
             yield path, Problem(path, message, "launch", hint, warning=True)
@@ -349,7 +349,7 @@ VARIABLE = r"[A-Z_][A-Z0-9_]+"
 
 COMMAND = r"[a-z][\w.-]*( .*)?"
 
-SERVICE = r"\w+_SERVICE_(HOST|PORT)\w*|\w+_PORT(_\d+_(TCP|UDP)\w*)?"
+SERVICE = r"(?<=\w)_(SERVICE_(HOST|PORT)|PORT(_\d+_(TCP|UDP)|$))"
 """Variables that Kubernetes sets for the namespace's Services and the API server."""
 
 
@@ -390,7 +390,7 @@ def _unreplaced_in_command(container: dict[str, Any]) -> Doubts:
 
 def _is_variable(name: str) -> bool:
     """Return whether a name is a variable that Kubernetes does not set automatically."""
-    return bool(re.fullmatch(VARIABLE, name)) and not re.fullmatch(SERVICE, name)
+    return bool(re.fullmatch(VARIABLE, name)) and not re.search(SERVICE, name)
 
 
 def _references(text: str) -> Iterator[str]:

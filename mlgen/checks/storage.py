@@ -7,7 +7,7 @@ its files.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain, islice
 from typing import Any
 
 from mlgen.checks._facts import FACTS, at_pod, holders, in_job_file, problem
@@ -46,12 +46,15 @@ def storage_problems(job: Objects, job_file: Mapping[str, Any] | None = None) ->
                 yield from _git((*path, "volumes", name, "git"), git)
 
 
+DEEPEST = 50
+"""The number of folders in a path that are looked up."""
+
 Mount = tuple[ValuePath, Object, Object]
 """A mount of a container: its path in the object, the mount, and the volume."""
 
 
 def _mounts_of(pods: Pods, path: ValuePath, container: Object) -> list[Mount]:
-    volumes = {volume["name"]: volume for _, volume in pods.volumes()}
+    volumes = pods.named_volumes
     return [
         ((*path, "volumeMounts", number), mount, volumes[mount["name"]])
         for number, mount in enumerate(container.get("volumeMounts") or [])
@@ -59,12 +62,18 @@ def _mounts_of(pods: Pods, path: ValuePath, container: Object) -> list[Mount]:
     ]
 
 
-def _holder(mounts: list[Mount], path: str) -> Mount | None:
+def _folders(mounts: list[Mount]) -> dict[str, Mount]:
+    """Return mounts by the paths without the slash at the end; the first of several."""
+    return {mount[1]["mountPath"].rstrip("/"): mount for mount in reversed(mounts)}
+
+
+def _holder(folders: Mapping[str, Mount], path: str) -> Mount | None:
     """Return the mount that contains a path, if any."""
-    holders = [
-        each for each in mounts if f"{path}/".startswith(each[1]["mountPath"].rstrip("/") + "/")
-    ]
-    return max(holders, key=lambda each: len(each[1]["mountPath"]), default=None)
+    for _ in range(min(path.count("/"), DEEPEST) + 1):
+        if path in folders:
+            return folders[path]
+        path = path.rpartition("/")[0]
+    return None
 
 
 def _source(volume: Object) -> str:
@@ -85,13 +94,15 @@ def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
     """Report mounts that replace files of the image, or that the container runtime cannot make."""
     for path, container in pods.containers():
         mounts = _mounts_of(pods, path, container)
+        folders = _folders(mounts)
         for at, mount, volume in mounts:
             folder, name = mount["mountPath"], volume["name"]
             file = folder.rstrip("/").rpartition("/")[2]
             whole = not (mount.get("subPath") or mount.get("subPathExpr"))
             whole = whole and _source(volume) != "hostPath"
             values = {"path": folder, "volume": name}
-            outer = _holder([each for each in mounts if each[1]["mountPath"] != folder], folder)
+            parent, slash, _ = folder.rstrip("/").rpartition("/")
+            outer = _holder(folders, parent) if slash else None
             if whole and re.fullmatch(FACTS["system"], folder):
                 yield at_pod(pods, (*at, "mountPath"), "system", **values)
             elif whole and re.fullmatch(FACTS["file"], file):
@@ -102,7 +113,7 @@ def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
                 whole
                 and re.fullmatch(FACTS["programs"], folder)
                 and _source(volume) == "emptyDir"
-                and name not in _filled(pods, container)
+                and not _is_filled(pods, container, name)
                 and not _creates(container)
             ):
                 yield at_pod(pods, (*at, "mountPath"), "system", **values)
@@ -124,14 +135,10 @@ def _on_disk(volume: Object) -> bool:
     return _source(volume) == "emptyDir" and not (empty or {}).get("medium")
 
 
-def _filled(pods: Pods, container: Object) -> set[str]:
-    """Return the names of the volumes that other containers of a pod mount, and may fill."""
-    return {
-        mount["name"]
-        for _, each in pods.containers()
-        for mount in each.get("volumeMounts") or ()
-        if each is not container
-    }
+def _is_filled(pods: Pods, container: Object, volume: str) -> bool:
+    """Return whether another container of a pod mounts a volume, and may fill it."""
+    own = any(mount["name"] == volume for mount in container.get("volumeMounts") or ())
+    return pods.mounts[volume] > own
 
 
 def _creates(container: Object) -> bool:
@@ -157,15 +164,17 @@ def _uses(job: Objects, pods: Pods) -> Iterator[Located]:
     """Report paths of the command line that the mounts do not contain, or that are read-only."""
     for path, container in pods.containers():
         mounts, words = _mounts_of(pods, path, container), _words(path, container)
+        parents = {parent: text for _, text in reversed(words) for parent in _parents(text)}
         for at, mount, volume in mounts:
             folder, name = mount["mountPath"], str(mount.get("subPath") or "").rpartition("/")[2]
-            below = next((text for _, text in words if text.startswith(f"{folder}/")), None)
+            below = parents.get(folder)
             if below and _source(volume) in READ_ONLY and re.fullmatch(FACTS["file"], name):
                 values = {"sub": mount["subPath"], "mount": folder, "path": below, "name": name}
                 yield at_pod(pods, at, "not-directory", **values)
+        folders = _folders(mounts)
         yield from _missing_files(job, pods, container, mounts, words)
         for at, label, folder in _writes(path, container, words):
-            holder = _holder(mounts, folder)
+            holder = _holder(folders, folder)
             values = {"label": label, "path": folder}
             if holder and (_is_read_only(*holder[1:]) or _only_read(job, holder[2])):
                 kind, name = _source(holder[2]), holder[2]["name"]
@@ -176,6 +185,12 @@ def _uses(job: Objects, pods: Pods) -> Iterator[Located]:
                 yield at_pod(pods, at, "read-only", **values, volume=name, hint=hint)
             elif not holder and value_at(container, ("securityContext", "readOnlyRootFilesystem")):
                 yield at_pod(pods, at, "read-only-root", **values)
+
+
+def _parents(path: str) -> Iterator[str]:
+    """Return the first folders that contain an absolute path."""
+    parts = path.split("/", DEEPEST) if path.startswith("/") else []
+    return accumulate(parts[:-1], "{}/{}".format)
 
 
 def _only_read(job: Objects, volume: Object) -> bool:
@@ -253,9 +268,9 @@ def _outputs(job: Objects) -> Iterator[tuple[tuple[str, ...], tuple[Pods, ValueP
         for path, container in pods.containers():
             env = [each for each in container.get("env") or () if each["name"] != INDEX_NAME]
             is_named = re.search(r"['\"]metadata\.", str(env))
-            mounts = [] if is_named else _mounts_of(pods, path, container)
+            folders = _folders([] if is_named else _mounts_of(pods, path, container))
             for at, _, folder in _writes(path, container, _words(path, container)):
-                _, mount, volume = _holder(mounts, folder) or ((), {}, {})
+                _, mount, volume = _holder(folders, folder) or ((), {}, {})
                 if _source(volume) in SHARED and "subPathExpr" not in mount and "$" not in folder:
                     source = str(volume[_source(volume)])
                     yield (source, str(mount.get("subPath")), folder), (pods, at)
@@ -295,14 +310,15 @@ def _missing_files(
 
     A script may create or test for files, so only other command lines are compared.
     """
+    of_volumes = {id(volume): _files(job, volume) for _, _, volume in mounts}
     for at, mount, volume in mounts:
-        files, file = _files(job, volume), str(mount.get("subPath") or "")
+        files, file = of_volumes[id(volume)], str(mount.get("subPath") or "")
         if files and file and file not in files:
             yield at_pod(pods, (*at, "subPath"), "no-file", **_missing(file, file, volume, files))
     if _creates(container):
         return
     commands = [words for _, words in _commands((), container)]
-    filled = _filled(pods, container)
+    folders = _folders(mounts)
     directory = str(container.get("workingDir") or "")
     is_script = (bool(re.search(r"[^/]\.(py|sh)$", text)) for _, text in words)
     script = next((number for number, found in enumerate(is_script) if found), None)
@@ -310,17 +326,17 @@ def _missing_files(
         path = text.rpartition("=")[2]
         if number == script and path[0] not in "/$~-" and directory.startswith("/"):
             path = f"{directory.rstrip('/')}/{path.removeprefix('./')}"
-        holder = _holder(mounts, path) if re.fullmatch(r"/[\w./-]+\.\w+", path) else None
+        holder = _holder(folders, path) if re.fullmatch(r"/[\w./-]+\.\w+", path) else None
         if holder is None or ".." in path or holder[1].get("subPath"):
             continue
-        files = _files(job, holder[2])
+        files = of_volumes[id(holder[2])]
         file = path.removeprefix(holder[1]["mountPath"].rstrip("/")).lstrip("/")
         if files and file not in files:
             yield at_pod(pods, at, "no-file", **_missing(path, file, holder[2], files))
         elif (
             number == script
             and _source(holder[2]) == "emptyDir"
-            and holder[2]["name"] not in filled
+            and not _is_filled(pods, container, holder[2]["name"])
             and not any(_may_create(words, text) for words in commands)
         ):
             values = {"path": path, "volume": holder[2]["name"], "mount": holder[1]["mountPath"]}
@@ -340,19 +356,24 @@ def _may_create(command: list[str], file: str) -> bool:
     return file not in command and not re.fullmatch(CREATES_NONE, command[0])
 
 
-def _files(job: Objects, volume: Object) -> list[str] | None:
+def _files(job: Objects, volume: Object) -> dict[str, None] | None:
     """Return the files of a ConfigMap volume; None if the set does not contain the ConfigMap."""
     source = volume.get("configMap") or {}
     item = job.of_kind("ConfigMap").get(source.get("name", ""))
     if item is None:
         return None
     keys = [*(item.get("data") or ()), *(item.get("binaryData") or ())]
-    return [each["path"] for each in source.get("items") or ()] or keys
+    return dict.fromkeys([each["path"] for each in source.get("items") or ()] or keys)
 
 
-def _missing(path: str, file: str, volume: Object, files: list[str]) -> dict[str, str]:
+def _missing(path: str, file: str, volume: Object, files: Mapping[str, None]) -> dict[str, str]:
     hint = FACTS["own_files"].get(file) or did_you_mean(file, files) or f"add {file} to the files"
-    return {"path": path, "volume": volume["name"], "files": ", ".join(files), "hint": hint}
+    shown = ", ".join([*islice(files, MOST_FILES), *(["…"] if len(files) > MOST_FILES else [])])
+    return {"path": path, "volume": volume["name"], "files": shown, "hint": hint}
+
+
+MOST_FILES = 50
+"""The number of files that a message lists."""
 
 
 def _checkpoints(_: Objects, pods: Pods) -> Iterator[Located]:
@@ -364,18 +385,18 @@ def _checkpoints(_: Objects, pods: Pods) -> Iterator[Located]:
     pattern = FACTS["checkpoints"] if evaluates else FACTS["lost"]
     for path, container in pods.containers() if evaluates or restarts else ():
         words = _words(path, container)
-        mounts = _mounts_of(pods, path, container)
+        folders = _folders(_mounts_of(pods, path, container))
         for number, (at, text) in enumerate(words):
             option, equals, value = text.partition("=")
             following = words[number + 1][1] if number + 1 < len(words) else ""
             folder = value if equals else following
             if not re.fullmatch(pattern, option) or not folder.startswith("/"):
                 continue
-            holder = _holder(mounts, folder)
+            holder = _holder(folders, folder)
             kind = _source(holder[2]) if holder else ""
             if holder and not evaluates:
                 name = holder[2]["name"]
-                if kind == "emptyDir" and name not in _filled(pods, container):
+                if kind == "emptyDir" and not _is_filled(pods, container, name):
                     yield at_pod(pods, at, "lost-checkpoints", path=folder, volume=name)
             elif evaluates and kind in ("", "emptyDir", "ephemeral"):
                 own = f"is in its own {kind} volume" if kind else "is on no volume"
@@ -409,13 +430,7 @@ def shared_by(job: Objects, name: str, claim: Object) -> Iterator[tuple[str, int
     """Yield the rule that a claim breaks, and the number of pods that use it."""
     spec = mapping(claim, "spec")
     modes = spec.get("accessModes")
-    path = ("persistentVolumeClaim", "claimName")
-    users = [
-        pods
-        for pods in job.pods
-        if pods.item["kind"] != "Deployment"
-        and any(value_at(volume, path) == name for _, volume in pods.volumes())
-    ]
+    users = [pods for pods in job.claim_users.get(name, ()) if pods.item["kind"] != "Deployment"]
     # A role that starts in order may start after the pods of the others have ended.
     waiting = [pods for pods in users if value_at(pods.item, WAITING) == WAITS]
     together = [[pods for pods in users if pods not in waiting], *([pods] for pods in waiting)]

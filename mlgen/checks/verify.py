@@ -5,6 +5,7 @@ job are identified by their label `mlgen.dev/job` and checked by the same rules 
 These rules rely on the shape of the objects, which `schemas/checks/verify.json` describes.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,16 @@ from mlgen.kubernetes.objects import Key, Object, keys, without_nulls
 from mlgen.kubernetes.schema import broken_structure, has_kind
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import COMPONENT, DECIDES, INSTANCE, JOB, MANAGED_BY
-from mlgen.problems import Code, Collector, MlgenError, Place, Problem, ValuePath, dotted
+from mlgen.problems import (
+    Code,
+    Collector,
+    MlgenError,
+    Place,
+    Problem,
+    ValuePath,
+    dotted,
+    limited_hints,
+)
 from mlgen.resources import table
 
 EXPECTED = table("checks/verify")
@@ -66,7 +76,17 @@ class _Part:
         made = (self.data["kind"], self.label(MANAGED_BY), self.label(COMPONENT))
         return made == ("ConfigMap", "mlgen", "status")
 
+    def statuses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return keys of a status or of a supervisor's status, with and without its namespace.
 
+        Their names differ only in their ends, to which an overlay adds the same text.
+        """
+        name = re.sub("[-.](supervisor|status)", "", self.data["metadata"]["name"])
+        instance = str(self.label(INSTANCE))
+        return (instance, name, self.namespace), (instance, name)
+
+
+@limited_hints()
 def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
     """Return a line for each job of a stream. Raise if a job does not pass the checks.
 
@@ -113,17 +133,19 @@ def verify_documents(
         collector: receives every problem.
     """
     jobs: dict[str, list[_Part]] = {}
-    of_instance: dict[str | None, dict[str, list[_Part]]] = {}
+    watched: dict[tuple[str, ...], dict[str, None]] = {}
     parts = _without_duplicates(list(_parts(documents, collector)), collector)
     for part in parts:
         if part.job is not None:
-            members = jobs.setdefault(part.job, [])
-            members.append(part)
-            of_instance.setdefault(part.label(INSTANCE), {})[part.job] = members
+            jobs.setdefault(part.job, []).append(part)
+            if part.label(COMPONENT) == "supervisor":
+                exact, elsewhere = part.statuses()
+                watched.setdefault(exact, {})[part.job] = None
+                watched.setdefault(elsewhere, {part.job: None})
     for part in parts:
         if part.job is None and part.is_status:
-            for members in of_instance.get(part.label(INSTANCE), {}).values():
-                members.append(part)
+            for job in next(filter(None, map(watched.get, part.statuses())), ()):
+                jobs[job].append(part)
     return [
         _verified(name, group, kube_version, collector)
         for name, members in jobs.items()

@@ -146,7 +146,7 @@ def _matrix(values: tuple[str, ...]) -> tuple[Any, ...]:
 def _duration(value: str) -> float:
     """Return --timeout in seconds. Durations are written as for kubectl: 90s, 30m, 1h30m."""
     units = {"h": 3600.0, "m": 60.0, "s": 1.0}
-    parts = re.findall(r"(\d+)([hms])", value)
+    parts = re.findall(r"(?<!\d)(\d+)([hms])", value)
     if not parts or "".join(number + unit for number, unit in parts) != value:
         raise ValueError(f"invalid duration {value!r}; use a value such as 90s, 30m or 8h")
     return sum(int(number) * units[unit] for number, unit in parts)

@@ -50,7 +50,7 @@ HYDRA_ENV = {
 }
 """Variables for Intel MPI that the training operator also sets, unless the user does."""
 
-SSHD_PORT = re.compile(r"\bsshd\b.*?\s(?:-p\s*|-o\s*[\"']?Port[\s=]\s*)(\d{1,9}\b)", re.DOTALL)
+SSHD, PORT = r"\bsshd\b", re.compile(r"\s(?:-p\s*|-o\s*[\"']?Port[\s=]\s*)(\d{1,9}\b)")
 SSH_PORTS = (22, 2222)
 
 
@@ -285,8 +285,8 @@ def _ssh_ports(main: SourceValue, command_line: str) -> Iterator[SourceValue]:
 
     Without one, both sides of ssh use the port configured in the image, as with the operator.
     """
-    match = SSHD_PORT.search(command_line)
-    if match:
+    sshd = re.search(SSHD, command_line)
+    if sshd and (match := PORT.search(command_line, sshd.end())):
         field = "args" if main.get("args") else "command"
         yield SourceValue(int(match[1]), main.get(field).path)
     for port in main.get("ports").items():

@@ -5,7 +5,6 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import unified_diff
 from typing import Any, Literal
 
 from mlgen.diff.compare import (
@@ -25,6 +24,7 @@ from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF
 from mlgen.objects.supervisor import PLAN
 from mlgen.output.nodes import style
+from mlgen.output.unified import unified
 from mlgen.output.yaml import yaml_text
 from mlgen.variants.gitops import tools
 
@@ -345,7 +345,7 @@ def _counted(value: Any) -> str | None:
 
 def _diff(old: Any, new: Any) -> Iterator[str]:
     """Return a unified diff of two values, without its header of file names."""
-    diff = list(unified_diff(_lines(old), _lines(new), lineterm="", n=1))[2:]
+    diff = list(unified(_lines(old), _lines(new), end="", context=1))
     yield from (line.rstrip() for line in diff[:MAX_DIFF_LINES])
     if len(diff) > MAX_DIFF_LINES:
         yield f"({len(diff) - MAX_DIFF_LINES} more lines)"

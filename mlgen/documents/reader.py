@@ -14,12 +14,20 @@ from typing import Any, NoReturn
 
 import yaml
 
-from mlgen.bounds import CHARACTERS, DEPTH, DOCUMENT_BYTES, DOCUMENTS, NUMBER_DIGITS, VALUES
+from mlgen.bounds import (
+    CHARACTERS,
+    DEPTH,
+    DOCUMENT_BYTES,
+    DOCUMENTS,
+    NUMBER_DIGITS,
+    PROBLEMS,
+    VALUES,
+)
 from mlgen.documents import scalars
 from mlgen.documents.chunks import is_blank, split
 from mlgen.documents.document import Document, Mark
 from mlgen.documents.files import Text, too_many
-from mlgen.problems import Code, Place, Problem, ValuePath
+from mlgen.problems import Code, Place, Problem, ValuePath, bounded
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -188,7 +196,7 @@ class _Reader:
             return [self._not_yaml(error)]
         if self.too_long:
             return [self.too_long]
-        return Document(data, mark, self.problems, text=self.text)
+        return Document(data, mark, [*bounded(self.problems)], text=self.text)
 
     def _check_text(self) -> None:
         """Check the text before it is parsed.
@@ -244,7 +252,8 @@ class _Reader:
 
     def _note(self, message: str, hint: str, place: Place | None, code: Code = "not-yaml") -> None:
         """Report a problem at a place, and continue to read the document."""
-        self.problems.append(Problem(tuple(self.path), message, code, hint, place=place))
+        if len(self.problems) <= PROBLEMS:  # one more than the limit, so that it is reported
+            self.problems.append(Problem(tuple(self.path), message, code, hint, place=place))
 
     def _note_tag(self, tag: str, place: Place) -> None:
         """Report a tag, such as `!Ref`, that is not one of YAML's own types."""
@@ -345,7 +354,7 @@ class _Reader:
             self._note("an alias refers to a value that contains it", "copy the value", place)
             is_mapping = type(anchored.event) is yaml.MappingStartEvent
             return ({} if is_mapping else []), Mark(place, key)
-        for problem in anchored.problems:
+        for problem in anchored.problems[: PROBLEMS + 1 - len(self.problems)]:
             path = (*self.path, *problem.path[len(anchored.path) :])
             self.problems.append(replace(problem, path=path))
         return _copy(anchored.data), Mark(mark.place, key, mark.text, inner=mark.inner)

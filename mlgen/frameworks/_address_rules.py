@@ -58,7 +58,7 @@ def address_problem(
         expected: what the address may be.
     """
     job, text = topology.job, value.rpartition("//")[2]
-    host = text if text in LOCALHOST else re.sub(r"(:[^:]*)?(/.*)?$", "", text)
+    host = text if text in LOCALHOST else _host(text)
     label = host.partition(".")[0]
     own = re.fullmatch(
         rf"(?:{re.escape(job.name)}|{re.escape(job.part_of or job.name)})-(.+-\d+)", label
@@ -86,6 +86,12 @@ def address_problem(
         rule = "no-port-in-address"
     address = first_address(topology, spec, port[0] if port else "")
     return (rule, {"host": host, "address": address}) if rule else None
+
+
+def _host(text: str) -> str:
+    """Return an address without its port and path."""
+    name = text.partition("/")[0]
+    return name.rpartition(":")[0] if ":" in name else name
 
 
 def first_address(topology: Topology, spec: RoleSpec, port: str) -> str:

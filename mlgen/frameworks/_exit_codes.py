@@ -6,9 +6,9 @@ Kubernetes sees only the exit code of the container's first process.
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
-from mlgen.frameworks._launch import FOREVER, Launch, Script, launches_of, scripts_of, trains
+from mlgen.frameworks._launch import FOREVER, Launch, Script, launches_of, once, scripts_of, trains
 from mlgen.frameworks._lifecycle import needs_gang
 from mlgen.frameworks._settings import roles_of
 from mlgen.frameworks._tables import COMMANDS, problem
@@ -63,7 +63,8 @@ def hidden_exit_codes(topology: Topology) -> Iterator[Problem]:
         if not roles or roles[0].serves:
             continue
         for script in scripts_of(spec):
-            yield from _endless(script, ("roles", name, *script.path))
+            for row, values in _endless(script):
+                yield problem(row, ("roles", name, *script.path), **values)
         coded = next((role for role in roles if role.restart == "ExitCode"), None)
         retryable = frozenset(spec.retryable_exit_codes) or SIGNALS
         reasons = _hidden(topology.job, coded, retryable) if coded else _by_shell(spec)
@@ -83,21 +84,28 @@ def hidden_exit_codes(topology: Topology) -> Iterator[Problem]:
                 yield problem("hidden-exit-codes", path, hint=hint, **values)
 
 
-def _endless(script: Script, path: ValuePath) -> Iterator[Problem]:
-    """Report a script that ends before its training, or never."""
+@once
+def _endless(script: Script) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield a row of `problems.json` and its values if a script ends before its training, or never.
+
+    After training, it runs only commands that succeed, and at most one that never ends.
+    """
     commands = [] if re.search(OWN_STATUS, script.text) else sequence(script.text) or []
-    for index, (words, operator) in enumerate(commands):
-        rest = [after for after, _ in commands[index + 1 :]]
-        waits = next((each for each in rest if re.match(FOREVER, " ".join(each))), None)
-        alone = all(_succeeds(each) or each is waits for each in rest)
-        if not trains(words) or not alone:
-            continue
-        if waits and operator in ("&", ";", "&&"):
-            yield problem("never-done", path, command=" ".join(waits))
-        elif operator == "&":
-            names = (word for word in map(program, words) if word not in COMMANDS["wrappers"])
-            hint = "remove the & after it, or end the script with wait"
-            yield problem("not-awaited", path, command=next(names), hint=hint)
+    waits: list[str] = []
+    for words, operator in reversed(commands):
+        if trains(words):
+            if waits and operator in ("&", ";", "&&"):
+                yield "never-done", {"command": " ".join(waits)}
+            elif operator == "&":
+                names = (word for word in map(program, words) if word not in COMMANDS["wrappers"])
+                hint = "remove the & after it, or end the script with wait"
+                yield "not-awaited", {"command": next(names), "hint": hint}
+        if re.match(FOREVER, " ".join(words)):
+            if waits and not _succeeds(waits):
+                return
+            waits = words
+        elif not _succeeds(words):
+            return
 
 
 def _hidden(job: TrainingJob, role: Role, retryable: frozenset[int]) -> Iterator[Hidden]:
@@ -163,15 +171,20 @@ def _by_shell(spec: RoleSpec) -> Iterator[Hidden]:
             yield from _by_script(script)
 
 
+@once
 def _by_script(script: Script) -> Iterator[Hidden]:
     """Yield the reasons in one script."""
     commands, options, path = sequence(script.text) or [], script.options, script.path
     settings = [*options, *(word for words, _ in commands if words[0] == "set" for word in words)]
     pipes = any("pipefail" in word for word in settings)
-    ends = "errexit" in settings or any(re.fullmatch(r"-\w*e\w*", word) for word in settings)
+    following = ({between} for _, between in reversed(commands))
+    later: list[set[str]] = [*accumulate(following, lambda after, own: after | own)][::-1]
+    ends = "errexit" in settings or any(
+        "e" in word and re.fullmatch(r"-\w+", word) for word in settings
+    )
     for index, ((words, operator), (after, _)) in enumerate(pairwise(commands), 1):
-        name, later = program(after[0]), {between for _, between in commands[index:]}
-        if not trains(words) or later - {"", operator}:
+        name = program(after[0])
+        if later[index] - {"", operator} or not trains(words):
             continue
         if operator == "|" and name in COMMANDS["filters"] and not pipes:
             why = f"the shell exits with the status of the last command of a pipe, {name}"
@@ -186,9 +199,8 @@ def _by_script(script: Script) -> Iterator[Hidden]:
                 yield Hidden(path, why, (int(code),), f"remove || {' '.join(after)}")
     lists = (index for index, (_, operator) in enumerate(commands, 1) if operator == ";")
     last = [words for words, _ in commands[max(lists, default=0) :]]
-    trained = any(
-        trains(words) and not _exits(commands[at:]) for at, (words, _) in enumerate(commands)
-    )
+    pairs = zip(commands, _exits(commands), strict=True)
+    trained = any(trains(words) and not exits for (words, _), exits in pairs)
     forever = any(re.match(FOREVER, " ".join(words)) for words in last)
     awaited = not any(trains(words) and operator == "&" for words, operator in commands)
     if trained and awaited and not (ends or forever) and last and all(map(_succeeds, last)):
@@ -196,14 +208,16 @@ def _by_script(script: Script) -> Iterator[Hidden]:
         yield Hidden(path, why, (), "start the script with set -e")
 
 
-def _exits(commands: list[tuple[list[str], str]]) -> bool:
-    """Return True if the script ends with a failure of its first command: `a && b || exit 1`."""
-    for (_, operator), (after, _) in pairwise(commands):
-        if operator not in ("&&", "||"):
-            return False
+def _exits(commands: list[tuple[list[str], str]]) -> list[bool]:
+    """Return for each command if the script ends with its failure: `a && b || exit 1`."""
+    ends = [False] * len(commands)
+    for index in reversed(range(len(commands) - 1)):
+        operator, after = commands[index][1], commands[index + 1][0]
         if operator == "||" and after[0] == "exit":
-            return after[1:] != ["0"]
-    return False
+            ends[index] = after[1:] != ["0"]
+        elif operator in ("&&", "||"):
+            ends[index] = ends[index + 1]
+    return ends
 
 
 def _succeeds(words: list[str]) -> bool:

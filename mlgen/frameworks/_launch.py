@@ -8,11 +8,11 @@ splits a script as a shell does, but expands no variables. A port that contains 
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain
-from typing import Any
+from itertools import chain, islice
+from typing import Any, ParamSpec, TypeVar, cast
 
 from mlgen.frameworks._tables import COMMANDS
 from mlgen.jobfile.model import RoleSpec
@@ -152,14 +152,15 @@ SSH_ARGUMENTS = "OMPI_MCA_plm_rsh_args"
 SHEBANG = r"#!.*sh\b"
 """The first line of a file that a shell runs."""
 
-TRAINING = r"^(\S*(train|tune)\S*|\S+ train)( |$)|^(python|pypy)\S* (-\S+ )*-m \S*(train|tune)"
+TRAINING = (
+    r"^(?=\S*( |$))\S*(train|tune)|^\S+ train( |$)|^(python|pypy)\S* (-\S+ )*-m \S*(train|tune)"
+)
 """A command line of a program that trains: `train.sh`, `axolotl train`, `python -m a.train`."""
 
 FOREVER = r"(\S*/)?(sleep (inf|\d+d|\d{6,})|tail (\S+ )*(-f|--follow|-F)\b)"
 """A command that does not end by itself."""
 
 SSH_PORT = r"""(?:^|\s)(?:-p\s*|-o\s*["']?Port[\s=]\s*)(\d{1,9}\b)"""
-SSHD_PORT = rf"\bsshd\b[^;&|\n]*?{SSH_PORT}"
 
 
 @dataclass(frozen=True)
@@ -244,8 +245,22 @@ class Script:
     path: ValuePath
 
 
-Files = tuple[tuple[str, str, ValuePath], ...]
-"""The files of a job file: absolute path in the container, content, and path below the role."""
+File = tuple[str, str, ValuePath]
+"""A file of a job file: absolute path in the container, content, and path below the role."""
+
+Files = tuple[File, ...]
+
+LAUNCHES = 50
+"""The number of launchers of a role that are checked. Rules compare each one with the others."""
+
+DEPTH = 30
+"""The number of scripts that run each other and are read."""
+
+PATH_MAX = 4096
+"""The length of a path, limits.h of Linux."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def words_of(spec: RoleSpec) -> tuple[str, ...]:
@@ -254,8 +269,8 @@ def words_of(spec: RoleSpec) -> tuple[str, ...]:
 
 
 def launches_of(spec: RoleSpec) -> tuple[Launch, ...]:
-    """Return all launchers that a role runs, in the order of its command line."""
-    return tuple(launch for words in commands_of(spec) for launch in launches_in(words))
+    """Return the first launchers that a role runs, in the order of its command line."""
+    return _read(spec)[2]
 
 
 def commands_of(spec: RoleSpec) -> tuple[Placed, ...]:
@@ -299,28 +314,45 @@ def _placed(spec: RoleSpec) -> Placed:
     )
 
 
-def _read(spec: RoleSpec) -> tuple[tuple[Placed, ...], tuple[Script, ...]]:
-    """Return the simple commands and the scripts of a role."""
-    return _commands(_placed(spec), files_of(spec), working_dir_of(spec))
+def once(values: Callable[P, Iterable[T]]) -> Callable[P, tuple[T, ...]]:
+    """Return a function that returns the values of another one, and computes them only once.
+
+    Most roles have the same command and the same files. The cache is small, because it keeps texts.
+    """
+    cached = lru_cache(maxsize=8)(lambda *args, **kwargs: tuple(values(*args, **kwargs)))
+    return cast("Callable[P, tuple[T, ...]]", cached)
 
 
-@lru_cache
+Parts = tuple[tuple[Placed, ...], tuple[Script, ...], tuple[Launch, ...]]
+"""The simple commands, the scripts and the launchers of a role."""
+
+
+def _read(spec: RoleSpec) -> Parts:
+    return _parts(_placed(spec), files_of(spec), working_dir_of(spec))
+
+
+@lru_cache(maxsize=8)
+def _parts(placed: Placed, files: Files, folder: str) -> Parts:
+    commands, scripts = _commands(placed, {file[0]: file for file in reversed(files)}, folder)
+    launches = (launch for words in commands for launch in launches_in(words))
+    return tuple(commands), tuple(scripts), tuple(islice(launches, LAUNCHES))
+
+
 def _commands(
-    placed: Placed, files: Files, folder: str
-) -> tuple[tuple[Placed, ...], tuple[Script, ...]]:
+    placed: Placed, files: dict[str, File], folder: str, depth: int = 0
+) -> tuple[list[Placed], list[Script]]:
     """Return the simple commands and the scripts that a command runs.
-
-    Cached, because several checks need them.
 
     Args:
         placed: the words of the command.
-        files: the files that may be scripts, and are not yet read.
+        files: the files that may be scripts, and are not yet read, by path. Each is read once.
         folder: the working directory.
+        depth: the number of scripts around the command.
     """
     words = [word for word, _ in placed]
     start = program_index(words)
     if start is None:
-        return ((placed,) if placed else ()), ()
+        return ([placed] if placed else []), []
     index = text_index(words, start)
     if index is not None:
         text, path = placed[index]
@@ -330,22 +362,21 @@ def _commands(
         rest = range(start + 1, len(words)) if reads else (start,)
         index = next((at for at in rest if not re.fullmatch(OPTION, words[at])), start)
         name = posixpath.normpath(posixpath.join(folder, words[index]))
-        found = next((file for file in files if file[0] == name), None)
+        found = files.get(name) if depth < DEPTH else None
         if found is None or not (reads or re.match(SHEBANG, found[1])):
-            return (placed,), ()
-        files = tuple(file for file in files if file is not found)
-        _, text, path = found
+            return [placed], []
+        _, text, path = files.pop(name)
     first = text.partition("\n")[0].split()[1:] if text.startswith("#!") else []
     options = (*words[start + 1 : index], *first)
     commands: list[Placed] = []
     scripts = [Script(text, options, path)]
     for command in simple_commands(text):
         if command[0] == "cd":
-            folder = posixpath.join(folder, *command[1:2])
-        inner = _commands(tuple((word, path) for word in command), files, folder)
+            folder = posixpath.join(folder, *command[1:2])[:PATH_MAX]
+        inner = _commands(tuple((word, path) for word in command), files, folder, depth + 1)
         commands += inner[0]
         scripts += inner[1]
-    return tuple(commands), tuple(scripts)
+    return commands, scripts
 
 
 def trains(words: Sequence[str]) -> bool:
@@ -496,5 +527,7 @@ def ssh_port(launcher: RoleSpec) -> int | None:
 
 def sshd_port(worker: RoleSpec) -> int | None:
     """Return the port of sshd in a role's command, `sshd -p 2200`; None if there is none."""
-    match = re.search(SSHD_PORT, " ".join(words_of(worker)))
-    return int(match[1]) if match else None
+    commands = re.split(r"[;&|\n]", " ".join(words_of(worker)))
+    after = (re.split(r"\bsshd\b", command, maxsplit=1)[1:] for command in commands)
+    matches = (re.search(SSH_PORT, rest[0]) for rest in after if rest)
+    return next((int(match[1]) for match in matches if match), None)

@@ -304,7 +304,7 @@ CONFIDENTIAL = (
 
 HARMLESS = (
     r"|[\d.]+|(?i:true|false|yes|no|none|null|empty|dummy|fake|unused|x{3,})"
-    r"|/.*|.*\$\(.*|<.*>|\[.*\]"
+    r"|/.*|(?s:.*\$\(.*)|<.*>|\[.*\]"
 )
 """Values that are not secrets: a number, a switch, a path, a reference to another variable, a
 special token or a placeholder."""

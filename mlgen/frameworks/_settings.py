@@ -24,16 +24,16 @@ DIFFERENT = (
     rf"\$\({INDEX_NAME}\)|\$\((status\.podIP|metadata\.(name|uid)|spec\.nodeName)"
     r"|\$\$|\$\{?(S?RANDOM|HOSTNAME|BASHPID|EPOCH(SECONDS|REALTIME))\b"
     r"|(\$\(|`)\s*(hostname|uuidgen|shuf|mktemp|cat /proc/sys/kernel/random"
-    r"|date\s*[)`]|date[^)`]*%[sNSTMHc])"
+    r"|date\s*[)`]|date[^()`]*%[sNSTMHc])"
 )
 """A pattern of values that differ between pods: random numbers, times, and the pod's own name."""
 
-CONDITIONS = r"\b(if|case|for|while|until|test|source|eval|read)\b|^\s*\. |\[|\|\|"
+CONDITIONS = r"\b(if|case|for|while|until|test|source|eval|read)\b|^[^\S\n]*\. |\[|\|\|"
 """A pattern of scripts in which an assignment may not be the variable's value."""
 
 DECLARATIONS = ("export", "declare", "local", "readonly", "typeset")
 
-ENTRY = r"""(?m)^([ \t]*(?:- )?)["']?([\w.-]+)["']?[ \t]*[:=][ \t]*(.*?)[ \t]*(?:,|[ \t]#.*)?$"""
+ENTRY = r"""(?m)^([ \t]*(?:- )?)["']?([\w.-]+)["']?[ \t]*[:=](.*)"""
 """A line with one entry of a file in YAML, in JSON with a line for each entry, or `key = value`."""
 
 
@@ -89,7 +89,9 @@ def entries(text: str) -> Iterator[tuple[str, str]]:
     """Yield the names and values in a configuration file; see `ENTRY` and `Setting.name`."""
     outer: list[tuple[int, str]] = []
     for match in re.finditer(ENTRY, text):
-        indent, name, value = len(match[1]), match[2], match[3].strip("\"'")
+        value, *comment = re.split(r"[ \t]#", match[3], maxsplit=1)
+        value = (value if comment else value.removesuffix(",")).strip(" \t").strip("\"'")
+        indent, name = len(match[1]), match[2]
         while outer and outer[-1][0] >= indent:
             outer.pop()
         if value in ("", "{", "["):
@@ -157,15 +159,21 @@ def text_of_value(value: object) -> str:
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with the values of its variables. Unknown variables remain."""
+    """Return a text with the values of its variables. Unknown variables and long values remain."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2] or match[4]
-        return values.get(name, match[3] if match[3] is not None else match[0])
+        found = values.get(name, match[3] if match[3] is not None else match[0])
+        return found if len(found) <= LONGEST else match[0]
 
     for _ in range(3 if "$" in text else 0):  # a value can contain other variables
-        text = re.sub(REFERENCE, value, text)
+        text = re.sub(REFERENCE, value, text) if len(text) <= LONGEST else text
     return text
+
+
+LONGEST = 1000
+"""Characters of a text or a value with variables that are replaced. Each can contain others often,
+and the rules look for numbers and addresses."""
 
 
 def missing_in(text: str, values: Mapping[str, str]) -> list[str]:

@@ -14,9 +14,11 @@ from mlgen.frameworks._launch import (
     MODULES,
     PROGRAMS,
     Launch,
+    Script,
     commands_of,
     launches_in,
     launches_of,
+    once,
     program_index,
     scripts_of,
     trains,
@@ -38,14 +40,20 @@ SHORTEST = 4
 VARIABLE = r"\$\{?([A-Z]+_[A-Z0-9_]+)\b(?!:?[-+=?])"
 """A variable in a script, unless it has a default."""
 
+NAME, OWN = r"\b([A-Z]+_[A-Z0-9_]+)", r"\b([A-Z]+_[A-Z0-9_]+):?[-+=?]"
+"""A variable anywhere in a script, and one that it sets, or that has a default."""
+
 TESTS = r"(?<!\S)\[|\btest\b|\bcase\b"
 """A pattern of commands that test whether a variable is set."""
 
-PRINTS = r"(?:^|[\n;&])\s*(?:echo|printf)\b[^\n;&|<>]*(?=[\n;&]|$)"
+PRINTS = r"(?:^|[\n;&])[^\S\n]*(?:echo|printf)\b[^\n;&|<>]*(?=[\n;&]|$)"
 """A pattern of commands that only print variables."""
 
 PROGRAM_TESTS = r"\b(if|which|type|command -v)\b|\["
 """A pattern of scripts that may test whether a program exists."""
+
+FOLLOWING = 100
+"""The number of words in which training is found that follows another command by mistake."""
 
 DASHES = "\N{EN DASH}\N{EM DASH}"
 
@@ -83,18 +91,28 @@ def _batch_variables(job: TrainingJob, spec: RoleSpec, env: Collection[str]) -> 
         for launch in launches_of(each)
     )
     for script in () if spec.may_have_more_env else scripts_of(spec):
-        for name in dict.fromkeys(re.findall(VARIABLE, script.text)):
+        for name in _undefined(script):
             systems = COMMANDS["batch_systems"].items()
             system = next((system for start, system in systems if name.startswith(start)), None)
-            used = rf"\b{name}=|({TESTS})[^\n;]*\b{name}\b|\b{name}:?[-+=?]"
-            text = re.sub(PRINTS, "", script.text)
-            known = name in spec.env or re.search(used, text) or name not in text
-            if system and not (known or (system in LAUNCHERS and ranks_by_mpi)):
+            known = name in spec.env or (system in LAUNCHERS and ranks_by_mpi)
+            if system and not known:
                 meanings = COMMANDS["batch_meanings"].items()
                 own = next((own for part, own in meanings if part in name and own in env), None)
                 hint = f"write ${own}" if own else f"define {name} in env"
                 path = ("roles", spec.name, *script.path)
                 yield problem("batch-variable", path, system=system, name=name, hint=hint)
+
+
+@once
+def _undefined(script: Script) -> list[str]:
+    """Return the variables that a script uses without a value, a default or a test."""
+    names = dict.fromkeys(re.findall(VARIABLE, script.text))
+    text = re.sub(PRINTS, "", script.text) if names else ""
+    commands = (re.split(TESTS, command, maxsplit=1) for command in re.split(r"[\n;]", text))
+    tested = {name for _, *rest in commands for name in re.findall(NAME, " ".join(rest))}
+    own = {*re.findall(OWN, text)} | tested
+    used = {*re.findall(NAME, text)}
+    return [name for name in names if name in used and name not in own]
 
 
 def _programs(spec: RoleSpec) -> Doubts:
@@ -142,7 +160,8 @@ def _scripts(spec: RoleSpec) -> Doubts:
             yield problem("only-comments", path)
         for words in commands:
             before = program(words[0]) in COMMANDS["before_training"] and "--" not in words
-            at = next((i for i in range(1, len(words)) if before and _is_started(words[i:])), None)
+            starts = range(1, min(len(words), FOLLOWING)) if before else ()
+            at = next((index for index in starts if _is_started(words[index:])), None)
             if at:
                 texts = {"word": words[at], "name": words[0]}
                 yield problem("not-separated", path, **texts)
@@ -279,8 +298,10 @@ def _mpi(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
 def _ray_port(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
     """Report a port of the head at which it does not listen."""
     head = job.roles.get("head")
-    found = re.search(r"-head-0\b.*:(\d{1,5})/?$", launch.literal("address") or "")
+    found = re.search(r":(\d{1,5})/?$", address := launch.literal("address") or "")
     if not (found and head and job.framework == "ray") or job.network.on_host:
+        return
+    if not re.search(r"-head-0\b", address[: found.start()]):
         return
     starts = [each for each in launches_of(head) if each.script[:1] == ("start",)]
     option = "port" if launch.script[:1] == ("start",) else "dashboard_port"

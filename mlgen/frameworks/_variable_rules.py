@@ -17,7 +17,7 @@ from mlgen.topology import INDEX, Topology
 
 VARIABLES = COMMANDS["variables"]
 
-READS = r"\b(source|eval)\b|^\s*\. "
+READS = r"\b(source|eval)\b|^[^\S\n]*\. "
 """A pattern of scripts that may set any variable."""
 
 

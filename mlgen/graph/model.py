@@ -191,14 +191,17 @@ def _arrows(job: str, rows: Sequence[Group]) -> Iterator[Arrow]:
     for group in rows:
         commanded = [right for right in group.role.rights if right.resource == "pods/exec"]
         pods = {pod for right in commanded for pod in right.names}
+        waits: dict[str, list[Wait]] = {}
+        for wait in group.role.waits:
+            waits.setdefault(wait.role, []).append(wait)
         for other in rows:
             if other is group:
                 continue
             name = other.role.name
             labels = [
                 _wait_label(wait, totals[name])
-                for wait in group.role.waits
-                if wait.role == name and _meets(other, wait)
+                for wait in waits.get(name, ())
+                if _meets(other, wait)
             ]
             kind: ArrowKind = "waits" if labels else "uses"
             for order in group.role.orders:

@@ -349,7 +349,7 @@ def _for_string(path: ValuePath, types: Sequence[str], value: str) -> str:
 
 def _for_integer(value: str) -> str:
     """Return a hint for a string that means an integer: a duration, or a mapping of ports."""
-    if re.search(r"[$]|\{\{|<.+>", value):
+    if re.search(r"[$]|\{\{|<[^<>\n]+>", value):
         return "mlgen does not fill in placeholders; write the number, or pass it with --set"
     duration = seconds(value)
     if duration is not None:

@@ -191,7 +191,8 @@ def require_valid(
     invalid = _once(invalid_fields(document, schema, owners), further)
     problems = [*document.problems, *(item for item in invalid if item.path not in unread)]
     if problems:
-        raise MlgenError(sorted(problems, key=lambda item: item.place or document.place(())))
+        first = bounded(sorted(problems, key=lambda item: item.place or document.place(())))
+        raise MlgenError(each if each.place else document.located(each) for each in first)
 
 
 def _once(invalid: Sequence[Problem], further: Sequence[Problem]) -> Iterator[Problem]:

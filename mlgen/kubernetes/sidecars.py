@@ -17,11 +17,12 @@ from mlgen.resources import table
 ONE_SHOT = re.compile(r"--?(once|one-time|oneshot|version|help)\b")
 """Options that make a known program exit by itself."""
 
-ENDLESS = re.compile(
-    r"\btail\s+(-\w*\s+)*(-[a-zA-Z]*[fF]\b|--follow\b)|\bsleep\s+(infinity|inf\b|\d{3,}d)"
-    r"|\bwhile\s+(true|:|\[\s*1\s*\])\s*(;|\n)|\btail\s[^;|&\n]*\s(-f|-F)\b"
-)
-"""Parts of a command that run forever, unless another part (ENDS) stops them."""
+ENDLESS = re.compile(r"\bsleep\s+(infinity|inf\b|\d{3,}d)|\bwhile\s+(true|:|\[\s*1\s*\])\s*(;|\n)")
+"""Parts of a command that run forever, unless another part (ENDS) stops them. See also FOLLOWS."""
+
+COMMAND, TAIL = re.compile(r"[^;|&\n]+"), re.compile(r"\btail(?=\s)")
+FOLLOWS = re.compile(r"\s(-[a-zA-Z]*[fF]|--follow)\b")
+"""An option with which `tail` runs forever."""
 
 ENDS = re.compile(r"\b(break|exit|return|kill|pkill|timeout|trap)\b|--pid\b")
 
@@ -38,10 +39,19 @@ ROLES = re.compile(
 def is_sidecar(container: Mapping[str, Any]) -> bool:
     """Return whether a container clearly runs forever, judged by its program or command."""
     text = " ".join(_words(container))
-    endless = ENDLESS.search(text)
+    endless = ENDLESS.search(text) or _follows(text)
     if endless:
         return not (ENDS.search(text) or BACKGROUND.search(text, endless.end()))
     return _is_known(container) and not ONE_SHOT.search(text)
+
+
+def _follows(text: str) -> re.Match[str] | None:
+    """Return the option of the first `tail` that runs forever."""
+    for command in COMMAND.finditer(text) if "tail" in text else ():
+        tail = TAIL.search(text, command.start(), command.end())
+        if tail and (found := FOLLOWS.search(text, tail.end(), command.end())):
+            return found
+    return None
 
 
 def may_be_sidecar(container: Mapping[str, Any]) -> bool:

@@ -4,7 +4,6 @@ Every file that mlgen writes starts with `MARKER`. So no record of earlier rende
 mlgen does not change other files in the folder.
 """
 
-import difflib
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from mlgen.output import files
 from mlgen.output.manifests import Piece, headed
 from mlgen.output.problems import SECRET
 from mlgen.output.spool import Stored
+from mlgen.output.unified import unified
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Rendered
@@ -203,11 +203,12 @@ def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
     path = (folder / name).as_posix()
     before, after = (path if name in side else "/dev/null" for side in (change.old, change.new))
     texts = [side.get(name, "") for side in (change.old, change.new)]
+    yield f"--- {before}\n+++ {after}\n"
     if _is_secret(name, texts):
-        yield f"--- {before}\n+++ {after}\n# a Secret, which is not shown\n"
+        yield "# a Secret, which is not shown\n"
         return
     old, new = map(_lines, texts)
-    for line in difflib.unified_diff(old, new, before, after):
+    for line in unified(old, new):
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 

@@ -209,9 +209,16 @@ SECRET = re.compile(r"""kind["']?\s*:\s*["']?Secret(?:List)?\b""")
 
 LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
-QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\'\'|[^\'])*\'')
-PLAIN = re.compile(r".+?(?=:(?:\s|$)|\s+#|\s*$)")
-PLAIN_IN_FLOW = re.compile(r".+?(?=:(?:\s|$)|\s+#|\s*[,\[\]{}]|\s*$)")
+QUOTED = re.compile(r'"(?:\\.|[^"\\])*"?|\'(?:\'\'|[^\'])*\'?')
+"""A quoted text, which may end on another line."""
+
+END = re.compile(r":(?:\s|$)|\s#")
+END_IN_FLOW = re.compile(r":(?:\s|$)|\s#|[,\[\]{}]")
+"""The end of a text without quotes. Blanks before it are not part of the text."""
+
+LONGEST_KEY = 1000
+"""The number of characters after which a line has more than one key, and so is in flow style."""
+
 BRACKETS = {"{": "}", "[": "]"}
 
 
@@ -255,15 +262,16 @@ def _marked(row: str, start: int) -> tuple[str, str]:
 
 
 def width(row: str, start: int) -> int:
-    """Return the length of the key or value that starts at an index of a line."""
-    rest = row[start:]
+    """Return the length of the key or value that starts at an index of a line, up to MAX_WIDTH."""
+    rest = row[start : start + MAX_WIDTH]
     quoted = QUOTED.match(rest)
     if quoted:
         return quoted.end()
     if rest[:1] in BRACKETS:
         return _flow(rest)
-    plain = (PLAIN_IN_FLOW if _is_in_flow(row[:start]) else PLAIN).match(rest)
-    return plain.end() if plain else 1
+    in_flow = start > LONGEST_KEY or _is_in_flow(row[:start])
+    end = (END_IN_FLOW if in_flow else END).search(rest, 1)
+    return max(1, len(rest[: end.start() if end else None].rstrip()))
 
 
 def _flow(text: str) -> int:

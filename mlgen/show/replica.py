@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from mlgen.bounds import CHARACTERS, EXPANDED
 from mlgen.checks.pods import pods_of, workloads
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
@@ -241,6 +242,7 @@ def environment(container: Object, pod: Running) -> list[Variable]:
     """Return the variables of a container in their order."""
     variables: list[Variable] = []
     values: dict[str, str] = {}
+    used = 0
     for source in container.get("envFrom") or ():
         entries = _from_all(source, pod)
         variables += entries
@@ -249,19 +251,28 @@ def environment(container: Object, pod: Running) -> list[Variable]:
         if "valueFrom" in item:
             value, origin = _from_source(item["valueFrom"], container, pod)
         else:
-            value, origin = expanded(str(item.get("value") or ""), values), ""
+            text, origin = str(item.get("value") or ""), ""
+            value = expanded(text, values, CHARACTERS - used)
+        used += len(value)
         values[item["name"]] = value
         # A value in angle brackets already contains its source.
         variables.append(Variable(item["name"], value, "" if value.startswith("<") else origin))
     return variables
 
 
-def expanded(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with its references replaced; references to unknown variables remain."""
+def expanded(text: str, values: Mapping[str, str], room: int = CHARACTERS) -> str:
+    """Return a text with its references replaced.
+
+    References to unknown variables remain, and to values for which there is no more room, because
+    each variable can contain the one before it several times.
+    """
+    room = min(room, EXPANDED)
 
     def replacement(match: re.Match[str]) -> str:
-        name = match[1]
-        return "$" if name is None else values.get(name, match[0])
+        nonlocal room
+        value = "$" if match[1] is None else values.get(match[1], match[0])
+        room -= len(value)
+        return value if room >= 0 else match[0]
 
     end = text.rfind(")") + 1  # after it, the pattern would search from each `$(` to the end
     return REFERENCE.sub(replacement, text[:end]) + text[end:].replace("$$", "$")
@@ -270,7 +281,12 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
 def words(texts: Sequence[str], variables: Sequence[Variable]) -> list[str]:
     """Return a command or its arguments with their references replaced."""
     values = {variable.name: variable.value for variable in variables}
-    return [expanded(str(text), values) for text in texts]
+    room = CHARACTERS
+    expansions: list[str] = []
+    for text in texts:
+        expansions.append(expanded(str(text), values, room))
+        room -= len(expansions[-1])
+    return expansions
 
 
 def _from_all(source: Object, pod: Running) -> list[Variable]:

@@ -119,6 +119,16 @@ def metadata(before: str, template: str) -> Callable[[int], str]:
     return lambda n: JOB + f"  {before}\n" + lines(f"    {template}\n", n) + job().removeprefix(JOB)
 
 
+def script(part: str) -> Callable[[int], str]:
+    """Return the `text` of a job whose shell script repeats something."""
+    return lambda n: job().replace("[python, train.py]", f"[sh, -c, '{part * n}']")
+
+
+def sidecar(part: str) -> Callable[[int], str]:
+    """Return the `text` of a job with another container, whose script repeats something."""
+    return lambda n: pod(MAIN, f"- {{{{name: log, image: a, command: [sh, -c, '{part * n}']}}}}")(1)
+
+
 MAIN = "containers:\n  - name: main\n"
 
 SHAPES = (
@@ -293,6 +303,72 @@ SHAPES = (
     Shape("merge keys", 2_000, lambda n: "a: &a {x: 1}\nb:\n" + "  <<: *a\n" * n, READ),
     Shape("one long line", 200_000, lambda n: f'a: "{"x" * n}"\n', READ),
     Shape("tiny documents", 4_000, lambda n: "--- a\n" * n, READ),
+    Shape("commands", 1_000, script("a b; ")),
+    Shape("commands that train", 1_000, script("python train.py; ")),
+    Shape("commands joined by or", 1_000, script("python train.py || ")),
+    Shape("launchers", 500, script("torchrun --nnodes=2 train.py; ")),
+    Shape("changes of the directory", 1_000, script("cd a; "), READ),
+    Shape("variables of a batch system", 1_000, script("$SLURM_A ")),
+    Shape(
+        "names of variables",
+        1_000,
+        lambda n: script("")(0).replace("''", f"'{lines('$SLURM_A{i} ', n)}'"),
+        READ,
+    ),
+    Shape(
+        "a loop over newlines", 4_000, lambda n: job('  args: ["for x' + "\\n" * n + '"]\n'), READ
+    ),
+    Shape("servers of ssh", 4_000, script("sshd "), READ),
+    Shape("programs that follow a file", 4_000, sidecar("tail "), READ),
+    Shape(
+        "scripts that run each other",
+        500,
+        lambda n: job(
+            "  volumes:\n    v:\n      mountPath: /v\n      files:\n"
+            + "".join(f"        f{i}.sh: sh /v/f{i + 1}.sh; sh /v/f{i + 1}.sh\n" for i in range(n))
+        ).replace("[python, train.py]", "[sh, /v/f0.sh]"),
+        READ,
+    ),
+    Shape(
+        "volumes, with files in args",
+        1_000,
+        lambda n: job(
+            "  volumes:\n"
+            + lines("    v{i}: {{mountPath: /v/{i}, emptyDir: {{}}}}\n", n)
+            + "  args:\n"
+            + lines("    - --output_dir=/v/{i}/a.py\n", n)
+        ),
+        READ,
+    ),
+    Shape(
+        "containers with a volume each",
+        500,
+        lambda n: pod(
+            "volumes:\n" + lines("  - {{name: v{i}, emptyDir: {{}}}}\n", n) + "containers:",
+            "- {{name: c{i}, image: a, volumeMounts: [{{name: v{i}, mountPath: /v}}]}}",
+        )(n),
+        READ,
+    ),
+    Shape(
+        "names without a hint",
+        1_000,
+        lambda n: job(
+            "  env:\n"
+            + lines('    VARIABLE{i:03}: "1"\n', 200)
+            + "  args:\n"
+            + lines("    - $(VARIABEL{i})\n", n)
+        ),
+        READ,
+    ),
+    Shape(
+        "parts of an iSCSI name",
+        4_000,
+        lambda n: pod(
+            f"volumes: [{{name: a, iscsi: {{iqn: {'iqn.2000-01.a' * n}}}}}]\ncontainers:",
+            "- {{name: main}}",
+        )(1),
+        READ,
+    ),
     Shape(
         "references without an end",
         4_000,

@@ -197,6 +197,13 @@ def test_scripts_that_run_each_other_are_read_once():
     assert [script.text for script in scripts_of(spec)] == ["sh /b; sh /a", "sh /a"]
 
 
+def test_a_long_chain_of_scripts_is_read_in_part():
+    files = {f"s{number}": f"sh /s{number + 1}; sh /s{number + 1}" for number in range(2000)}
+    volumes = {"v": {"mountPath": "/", "files": files}}
+    spec = RoleSpec("worker", command=("sh", "/s0"), volumes=volumes)
+    assert 10 < len(scripts_of(spec)) < 100
+
+
 def test_the_place_of_the_first_option_that_a_text_names():
     words = ("mpirun", "-n", "2", "--hostfile=h", "a")
     (launch,) = launches_of(RoleSpec("launcher", command=words[:1], args=words[1:]))

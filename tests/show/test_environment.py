@@ -40,6 +40,19 @@ def test_references_are_expanded_as_kubernetes_does(text, value):
     assert expanded(text, {"A": "1", "B": "2"}) == value
 
 
+def test_variables_that_double_do_not_use_up_the_memory():
+    """Linux runs no program with a variable of more than 128 KiB."""
+    env = [{"name": "V0", "value": "x" * 1000}]
+    env += [{"name": f"V{i}", "value": f"$(V{i - 1})$(V{i - 1})"} for i in range(1, 60)]
+
+    values = {name: value for name, value, _ in variables({"env": env})}
+
+    assert values["V7"] == "x" * 128_000
+    assert values["V8"] == "x" * 128_000 + "$(V7)"
+    assert sum(map(len, values.values())) <= 4 << 20
+    assert sum(map(len, words(["$(V7)"] * 100, environment({"env": env[:8]}, POD)))) <= 4 << 20
+
+
 def test_a_reference_to_a_later_variable_remains():
     env = [{"name": "A", "value": "$(B)"}, {"name": "B", "value": "2"}, {"name": "C"}]
 

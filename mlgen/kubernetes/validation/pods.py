@@ -55,7 +55,18 @@ def _sources(volume: Object) -> list[str]:
 
 
 def _volumes(spot: Spot) -> dict[str, Object]:
-    """Return the volumes of a pod, by name."""
+    """Return the volumes of a pod, by name. Those of the last pod are kept for its containers."""
+    pod, (last, volumes) = spot.nearest("PodSpec"), _LAST[0]
+    if pod is None or last is not pod:
+        volumes = _all_volumes(spot)
+        _LAST[0] = (pod, volumes)
+    return volumes
+
+
+_LAST: list[tuple[Spot | None, dict[str, Object]]] = [(None, {})]
+
+
+def _all_volumes(spot: Spot) -> dict[str, Object]:
     listed = items(spot.around("PodSpec"), "volumes")
     made: Object = {name: {"persistentVolumeClaim": {}} for name in _claim_templates(spot)}
     return {text(volume, "name"): volume for _, volume in listed} | made

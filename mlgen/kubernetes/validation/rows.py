@@ -39,10 +39,15 @@ class Spot(NamedTuple):
 
     def around(self, kind: str) -> Object:
         """Return this mapping or the nearest one around it of a definition; {} if there is none."""
+        spot = self.nearest(kind)
+        return spot.value if spot else {}
+
+    def nearest(self, kind: str) -> "Spot | None":
+        """Return this spot or the nearest one around it of a definition, if any."""
         spot: Spot | None = self
         while spot and spot.kind != kind:
             spot = spot.outer
-        return spot.value if spot else {}
+        return spot
 
 
 Rule = Callable[..., Iterator[Problem]]

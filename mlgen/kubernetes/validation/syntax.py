@@ -351,7 +351,7 @@ _NAME = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*\Z")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 _DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}\Z"
 _HEXADECIMAL = r"[a-f0-9]{64}\Z"
-_PLACEHOLDER = r"\$\{|\$\(|\$[A-Za-z_]|\{\{|<[^>]*>"
+_PLACEHOLDER = r"\$\{|\$\(|\$[A-Za-z_]|\{\{|<[^<>]*>"
 
 
 def _image(at: ValuePath, reference: str) -> Iterator[Problem]:
