@@ -1,8 +1,8 @@
 """Limits on input and output, which protect against hostile input.
 
 Each limit is checked before the work that it limits. Input that exceeds a limit is an error with
-the code `too-large`, unless the limit only makes a message or a page shorter. docs/limits.md lists all limits. They are not options, because the author of a
-job file must not be able to raise them.
+the code `too-large`, unless the limit only makes a message or a page shorter. docs/limits.md lists
+all limits. They are not options, because the author of a job file must not be able to raise them.
 """
 
 TEXT_BYTES = 64 << 20
