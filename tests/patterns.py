@@ -227,8 +227,11 @@ class Counter:
         branches = [self.sequence(items, flags) for items in value[1]]
 
         def run(at: int, end: End) -> bool:
-            self.step()
-            return any(branch(at, end) for branch in branches)
+            # `any` would nest calls of C functions, whose depth Python limits.
+            for branch in branches:  # noqa: SIM110
+                if branch(at, end):
+                    return True
+            return False
 
         return run
 
@@ -271,26 +274,23 @@ class Counter:
     def _min_repeat(self, value: Any, flags: int) -> Matcher:
         return self._max_repeat(value, flags, greedy=False)
 
-    def of_characters(self, test, least, most, *, greedy) -> Matcher:
-        def run(at: int, end: End) -> bool:
+    def of_characters(self, test: Any, least: int, most: float, *, greedy: bool) -> Matcher:
+        def ends(at: int) -> Iterator[int]:
             stop = at
-            while stop - at < (most if greedy else least) and stop < len(self.text):
-                self.step()
-                if not test(self.text[stop]):
-                    break
-                stop += 1
-            if stop - at < least:
-                return False
-            if greedy:
-                return any(self.step() or end(each) for each in range(stop, at + least - 1, -1))
             while True:
+                if stop - at >= least:
+                    yield stop
                 self.step()
-                if end(stop):
-                    return True
-                full = stop >= len(self.text) or stop - at >= most
-                if full or not test(self.text[stop]):
-                    return False
+                if stop - at >= most or stop >= len(self.text) or not test(self.text[stop]):
+                    return
                 stop += 1
+
+        def run(at: int, end: End) -> bool:
+            for each in reversed([*ends(at)]) if greedy else ends(at):
+                self.step()
+                if end(each):
+                    return True
+            return False
 
         return run
 
