@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -66,7 +67,19 @@ class TooManyError(Exception):
     """A text needs more than `MOST` steps."""
 
 
-sys.setrecursionlimit(50_000)  # a repetition of n characters needs 5n frames
+FRAMES = 50_000
+"""The limit of recursion while steps are counted: a repetition of n characters needs 5n frames."""
+
+
+@contextmanager
+def recursion(limit: int) -> Iterator[None]:
+    """Set the limit of recursion in a block. Other tests rely on the usual limit."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 CATEGORIES = {
@@ -375,9 +388,11 @@ def growth(
     prefix, unit, suffix = parts
     times = max(size // max(len(unit), 1), 4)
     try:
-        first, second, third = (
-            counter.count(prefix + unit * times * factor + suffix, use.mode) for factor in (1, 2, 4)
-        )
+        with recursion(FRAMES):
+            first, second, third = (
+                counter.count(prefix + unit * times * factor + suffix, use.mode)
+                for factor in (1, 2, 4)
+            )
     except TooManyError:
         return float("inf"), MOST
     return min((third - second) / max(second - first, 1), 1.4 * third / second), third

@@ -119,7 +119,8 @@ def test_each_promise_is_held_by_a_test():
     (table,) = re.findall(r"^## What mlgen promises\n\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
 
     for line in table.splitlines()[2:]:
-        held = re.findall(r"`([\w/.]+)`", line.split("|")[3])
+        held = re.findall(r"`([\w/.]+)::(\w+)`", line.split("|")[3])
 
         assert held, line
-        assert all((ROOT / path).exists() for path in held), line
+        for path, name in held:
+            assert f"\ndef {name}(" in (ROOT / path).read_text(), line

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import stat
 import subprocess
@@ -462,3 +463,14 @@ def test_a_secret_of_another_shape_is_compared_as_it_is(written):
 
     assert (3, True) == (result.exit_code, "stringData: *** -> ***" in result.stdout)
     assert "no-kind" not in result.stdout
+
+
+@pytest.mark.parametrize("field", ["data", "stringData", "dta"])
+def test_no_value_of_a_secret_is_printed(field, written):
+    old, new = (written(manifest("Secret", "key", **{field: {"k": t}})) for t in ("aHVu", "dGVy"))
+
+    result = run("diff", old, new)
+
+    assert result.exit_code == 3
+    assert "*** -> ***" in result.stdout
+    assert not {"aHVu", "dGVy", "hun", "ter"} & set(re.findall(r"\w+", result.stdout))
