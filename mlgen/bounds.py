@@ -13,6 +13,10 @@ DOCUMENT_BYTES = 1 << 20
 """Bytes of one document that is read whole. A larger object hardly fits in etcd, which limits a
 request to 1.5 MiB by default."""
 
+SITE_BYTES = 256 << 10
+"""Bytes of mlgen.toml or pyproject.toml. For each of them, the parser of TOML may need 500 bytes of
+memory."""
+
 DEPTH = 100
 """Nested mappings and lists in one document. A recursive Python function fails at about 300 levels,
 and a pod, the deepest of the usual objects, has 12."""

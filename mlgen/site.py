@@ -4,6 +4,7 @@ mlgen uses the nearest file: in the working folder or a folder above it, up to t
 `.git`. Values of the command line or of a job file take precedence over the site's values.
 """
 
+import json
 import os
 import re
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mlgen import resources
-from mlgen.bounds import DEPTH
+from mlgen.bounds import DEPTH, SITE_BYTES
 from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep, marked
 from mlgen.jobfile.schema import base
@@ -36,9 +37,20 @@ SUPERVISOR_IMAGE: ValuePath = ("spec", "helpers", "supervisorImage")
 PROFILE: ValuePath = ("spec", "security", "profile")
 PULL_SECRETS: ValuePath = ("spec", "template", "spec", "imagePullSecrets")
 
-KEY = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
-LINE = re.compile(rf"\s*(?:\[\s*)?({KEY}(?:\s*\.\s*{KEY})*)\s*(=|\])")
-"""The start of a line of TOML: the name of a table in brackets, or a key."""
+STEPS = 4
+"""The steps of the longest key that a message can refer to: `tool.mlgen.labels.team`."""
+
+STEP = r"""(?:[A-Za-z0-9_-]+|"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|'[^'\n]*'?)"""
+TOKEN = re.compile(
+    r"""#[^\n]*|"{3}[^"\\]*(?:(?:\\.|"{1,2}(?!"))[^"\\]*)*"{0,5}|'{3}[^']*(?:'{1,2}(?!')[^']*)*'{0,5}"""
+    rf"|(^[ \t]*(?:\[[ \t]*)?)?({STEP}(?:[ \t]*\.[ \t]*{STEP})*)(?:[ \t]*([=\]]))?",
+    re.MULTILINE | re.DOTALL,
+)
+"""A comment, a multi-line string, or a key, at the start of a line with the brackets of a table.
+
+Another value matches as a key. A quotation mark that is not closed matches to the end of the line
+or of the text, so that no text is scanned twice.
+"""
 
 POSITION = re.compile(r" \(at line (\d+), column (\d+)\)$")
 """The end of a message of tomllib."""
@@ -179,7 +191,7 @@ def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:
             message = "is a symbolic link, which mlgen does not follow"
             raise MlgenError([Problem((), message, "unreadable", hint, place=Place(shown))])
         try:
-            text = path.read_text(encoding="utf-8") if path.is_file() else ""
+            text = _text(path, shown) if path.is_file() else ""
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", "") or "is not UTF-8 text"
             problem = Problem((), f"cannot be read: {reason}", "unreadable", place=Place(shown))
@@ -193,8 +205,35 @@ def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:
                 yield document.item(*TABLE)
 
 
+def _text(path: Path, shown: str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        MlgenError: the file is too large.
+        OSError: it cannot be read.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    with path.open("rb") as stream:
+        data = stream.read(SITE_BYTES + 1)
+    if len(data) > SITE_BYTES:
+        raise _too_large(f"is larger than {SITE_BYTES >> 10} KiB", shown)
+    return data.decode()
+
+
+def _too_large(message: str, shown: str) -> MlgenError:
+    """Return the error of a file that exceeds a bound."""
+    return MlgenError([Problem((), message, "too-large", place=Place(shown))])
+
+
+def _too_deep(shown: str) -> MlgenError:
+    """Return the error of a file with a value that is nested too deeply."""
+    return _too_large(f"is nested more than {DEPTH} levels deep", shown)
+
+
 def _toml(text: str, shown: str) -> Document:
-    """Return the content of a TOML file, with the locations of its keys.
+    """Return the content of a TOML file as plain data, with the locations of its keys.
+
+    A date is a text, as in YAML.
 
     Raises:
         MlgenError: the file is not valid TOML, or too large.
@@ -203,8 +242,9 @@ def _toml(text: str, shown: str) -> Document:
         import tomllib
     else:
         import tomli as tomllib
+    places = dict(_places(text, shown))
     try:
-        data = tomllib.loads(text)
+        data = json.loads(json.dumps(tomllib.loads(text), default=str))
     except tomllib.TOMLDecodeError as error:
         position = POSITION.search(str(error))
         place = Place(shown, *map(int, position.groups())) if position else Place(shown)
@@ -212,30 +252,38 @@ def _toml(text: str, shown: str) -> Document:
         raise MlgenError([Problem((), message, "not-toml", place=place)]) from None
     except (RecursionError, ValueError):  # Python rejects integers of thousands of digits
         message = "a value is nested too deeply, or has too many digits"
-        raise MlgenError([Problem((), message, "too-large", place=Place(shown))]) from None
+        raise _too_large(message, shown) from None
     if is_too_deep(data):
-        message = f"is nested more than {DEPTH} levels deep"
-        raise MlgenError([Problem((), message, "too-large", place=Place(shown))])
-    places = dict(_places(text, shown))
+        raise _too_deep(shown)
     return Document(data, marked(places, places))
 
 
 def _places(text: str, shown: str) -> Iterator[tuple[ValuePath, Place]]:
-    """Yield the path and location of each key that starts a line, and of its parents."""
+    """Yield the path and location of each key that starts a line, and of its parents.
+
+    Only the first STEPS of a path have locations.
+
+    Raises:
+        MlgenError: a key is nested too deeply. tomllib needs memory for each pair of its steps.
+    """
     table: ValuePath = ()
     seen: set[ValuePath] = {()}
+    line, counted = 1, 0
     yield (), Place(shown, 1)
-    for number, line in enumerate(text.splitlines(), 1):
-        start = LINE.match(line)
-        if not start:
+    for token in TOKEN.finditer(text):
+        start, key, end = token.groups()
+        keys = tuple(step.strip("\"'") for step in re.findall(STEP, key or ""))
+        if len(keys) > DEPTH:
+            raise _too_deep(shown)
+        if start is None or not end:
             continue
-        keys = tuple(key.strip("\"'") for key in re.findall(KEY, start[1]))
-        path = keys if start[2] == "]" else (*table, *keys)
-        table = keys if start[2] == "]" else table
-        for length in range(1, len(path) + 1):
-            if path[:length] not in seen:  # lines of a multi-line string may look like keys
+        line, counted = line + text.count("\n", counted, token.start()), token.start()
+        path = keys if end == "]" else (*table, *keys)
+        table = keys if end == "]" else table
+        for length in range(1, min(len(path), STEPS) + 1):
+            if path[:length] not in seen:  # several keys of a table
                 seen.add(path[:length])
-                yield path[:length], Place(shown, number, start.start(1) + 1)
+                yield path[:length], Place(shown, line, len(start) + 1)
 
 
 def _site(document: Document) -> Site:

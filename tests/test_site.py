@@ -10,6 +10,7 @@ from support import ROOT
 
 import mlgen
 from mlgen import site
+from mlgen.bounds import SITE_BYTES
 from mlgen.cli import main
 from mlgen.documents.files import Text
 from mlgen.integrations import helm
@@ -50,6 +51,13 @@ supervisor-image = "registry.example/mlgen:1"
 kubectl-image = "registry.example/kubectl:1"
 git-image = "registry.example/git:2"
 """
+
+
+STEPS = ".".join(["'a\"'"] * 101)
+"""A key with too many steps."""
+
+DEEP = "mlgen.toml:1:1: is nested more than 100 levels deep [too-large]"
+DIGITS = "mlgen.toml:1:1: a value is nested too deeply, or has too many digits [too-large]"
 
 
 @pytest.fixture
@@ -291,10 +299,34 @@ def test_errors_have_their_places(repository, message):
          " [not-toml]")),
         ('kube-version = "1.20"', ('mlgen.toml:1:1: kube-version: expected a version from 1.31 to'
          ' 1.37, got "1.20" [bad-value]')),
+        ("strict = 2020-01-01", ('mlgen.toml:1:1: strict: expected true or false, got the string'
+         ' "2020-01-01" [wrong-type]')),
+        (f"namespace = 0x{'f' * 5000}", DIGITS),
+        (f"a = {'[' * 20_000}", DIGITS),
+        (f"a = [{'{a = [' * 60}{']}' * 60}]", DEEP),
+        (f"{'a.' * 20_000}a = 1", DEEP),
+        (f"[{'a . ' * 100}a]", DEEP),
+        (f"a = {{b = 1, {STEPS} = 1}}", DEEP),
+        (f'a = {{b = """\n\\"""", {STEPS} = 1}}', DEEP),
+        (f"a = {{b = '''\n''''', {STEPS} = 1}}", DEEP),
+        (f"#{' ' * SITE_BYTES}", "mlgen.toml:1:1: is larger than 256 KiB [too-large]"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_is_an_error(text, message, repository):
     assert messages(repository, mlgen=text) == [message]
+
+
+@pytest.mark.parametrize(
+    "text", ["a = '''\n{} = 1\n'''", 'a = """\n{} = 1\n"""', "a = 1  # {} = 1", "a = '{}'"]
+)
+def test_a_text_may_have_any_number_of_dots(text, repository):
+    text = text.format("a." * 101)
+    (repository / "pyproject.toml").write_text(f"{text}\n[tool.mlgen]\nnamespace = 'b'\n")
+
+    found = site.find(repository)
+
+    assert found
+    assert [place.line for _, place in found.fields.values()] == [text.count("\n") + 3]
 
 
 def test_a_file_that_is_not_text_is_an_error(repository):
@@ -316,7 +348,7 @@ def test_lines_of_a_text_are_no_keys(repository):
     with pytest.raises(MlgenError) as error:
         site.find(repository)
 
-    assert [problem.place.line for problem in error.value.problems] == [2, 3]
+    assert [problem.place.line for problem in error.value.problems] == [2, 4]
 
 
 def test_a_value_of_the_site_that_a_job_cannot_have_is_reported_there(repository):

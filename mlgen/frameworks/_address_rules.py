@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from mlgen.frameworks._settings import DIFFERENT, roles_of
+from mlgen.frameworks._settings import DIFFERENT, env_of, roles_of
 from mlgen.jobfile.model import RoleSpec
 from mlgen.topology import Topology
 
@@ -96,19 +96,20 @@ def _host(text: str) -> str:
 
 def first_address(topology: Topology, spec: RoleSpec, port: str) -> str:
     """Return the address of rank 0 for a role, with `:<port>` if its variable lacks the port."""
-    job, env = topology.job, roles_of(topology, spec.name)[0].env
+    job, env = topology.job, env_of(topology, spec.name)
     for name, has_port in ADDRESSES.items():
         if name in env:
             return f"$({name})" if has_port else f"$({name}){port}"
-    owner = spec.name if job.framework == "generic" else topology.roles[0].name
-    return f"{job.name}-{owner}-0.{job.name}{port}"
+    first = spec if job.framework == "generic" else next(iter(topology.roles), spec)
+    return f"{job.name}-{first.name}-0.{job.name}{port}"
 
 
 def _is_first_alone(topology: Topology, spec: RoleSpec) -> bool:
     """Return True if the only replica of a role is rank 0."""
-    role, *others = roles_of(topology, spec.name)
-    if others or role.replicas > 1:
+    roles = roles_of(topology, spec.name)
+    if len(roles) != 1 or roles[0].replicas > 1:
         return False
+    role = roles[0]
     addresses = [str(role.env[name]) for name in ADDRESSES if name in role.env]
     own = f"{topology.job.name}-{role.name}-{role.index or 0}"
     named = any(re.search(rf"\b{own}\b", address) for address in addresses)

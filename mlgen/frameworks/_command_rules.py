@@ -26,6 +26,7 @@ from mlgen.frameworks._launch import (
 from mlgen.frameworks._settings import (
     DIFFERENT,
     entries,
+    env_of,
     expanded,
     roles_of,
     settings_of,
@@ -140,8 +141,7 @@ def at_flag(launch: Launch, rule: str, role: str, /, **values: object) -> Proble
 def launch_problems(topology: Topology) -> Iterator[Problem]:
     """Return the contradictions between the job and its command lines and variables."""
     for name, spec in topology.job.roles.items():
-        roles = roles_of(topology, name)
-        env = roles[0].env if roles else {}
+        roles, env = roles_of(topology, name), env_of(topology, name)
         same_as = {variable: row.get("same_as", "") for variable, row in VARIABLES.items()}
         values = values_of(spec, roles, same_as)
         for launch in launches_of(spec):

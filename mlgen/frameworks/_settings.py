@@ -184,8 +184,13 @@ def missing_in(text: str, values: Mapping[str, str]) -> list[str]:
 
 
 def roles_of(topology: Topology, name: str) -> list[Role]:
-    """Return the topology's roles for a role of the job file."""
+    """Return the topology's roles for a role of the job file; none for pods that others create."""
     return [role for role in topology.roles if name in (role.spec.name, *role.merged)]
+
+
+def env_of(topology: Topology, name: str) -> Mapping[str, Any]:
+    """Return the variables of the first of the topology's roles for a role of the job file."""
+    return next((role.env for role in roles_of(topology, name)), {})
 
 
 def users_of(job: TrainingJob, spec: RoleSpec) -> list[int | None]:

@@ -112,19 +112,18 @@ def main() -> int:
                 "prepared": prepared,
             }
             figures: dict[str, Any] = {}
-            found = []
+            found = 0
             for line in worked(order):
                 if "flaw" not in line:
                     figures = line
                 elif line["flaw"]:
-                    found.append(line)
-            findings += len(found)
+                    found += 1
+                    path = save(target, line)
+                    last = line["flaw"].strip().rpartition("\n")[2]
+                    print(f"{path}: {last[:200]}", file=sys.stderr, flush=True)
+            findings += found
             cases, cpu, peak = (figures.get(name, 0) for name in ("cases", "cpu", "peak"))
-            print(f"| {target} | {cases} | {cpu:.0f} s | {peak} MiB | {len(found)} |", flush=True)
-            for finding in found:
-                path = save(target, finding)
-                last = finding["flaw"].strip().rpartition("\n")[2]
-                print(f"{path}: {last[:200]}", file=sys.stderr)
+            print(f"| {target} | {cases} | {cpu:.0f} s | {peak} MiB | {found} |", flush=True)
     return 1 if findings else 0
 
 

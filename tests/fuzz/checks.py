@@ -2,7 +2,8 @@
 
 A target is a function with `@target`, which raises if mlgen handles a text incorrectly. The targets
 in `of_documents` use whole documents with changes (`shapes`). The targets in `of_texts` use texts
-with changed characters, because each of these texts has its own parser.
+with changed characters, because each of these texts has its own parser. The targets in `of_lines`
+use texts with repeated parts.
 """
 
 import json
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from fuzz.commands import COMMANDS, Command, Outcome, flaws, run, run_on
+from fuzz.shapes import Shaper
 from support import load_all
 
 from mlgen.documents.document import Document
@@ -27,21 +29,37 @@ spec: {framework: pytorch, image: a, roles: {master: {}, worker: {replicas: 2, a
 Check = Callable[[str], None]
 
 
+def shaped(chance: Any) -> str:
+    """Return a random text of `shapes`."""
+    return Shaper(chance).text()
+
+
 class Target(NamedTuple):
-    """A check, and the texts from which others are generated; None for `shapes`."""
+    """A check, and the source of its texts.
+
+    Attributes:
+        check: raises if mlgen handles a text incorrectly.
+        seeds: returns the texts from which others are generated; None to use `make`.
+        make: returns a text for a `random.Random`.
+        is_linear: True if the limit on processor time grows with the text.
+    """
 
     check: Check
-    seeds: Callable[[], Sequence[str]] | None
+    seeds: Callable[[], Sequence[str]] | None = None
+    make: Callable[[Any], str] = shaped
+    is_linear: bool = False
 
 
 TARGETS: dict[str, Target] = {}
 
 
-def target(seeds: Callable[[], Sequence[str]] | None = None) -> Callable[[Check], Check]:
-    """Register a check under its name."""
+def target(
+    seeds: Callable[[], Sequence[str]] | None = None, **how: Any
+) -> Callable[[Check], Check]:
+    """Register a check under its name, with the attributes of a `Target`."""
 
     def registered(check: Check) -> Check:
-        TARGETS[check.__name__.replace("_", "-")] = Target(check, seeds)
+        TARGETS[check.__name__.replace("_", "-")] = Target(check, seeds, **how)
         return check
 
     return registered

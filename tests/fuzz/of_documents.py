@@ -27,7 +27,7 @@ from support import FILES
 from mlgen.dialects import is_foreign
 
 for _name in COMMANDS:  # each with documents of any shape
-    TARGETS[_name] = Target(partial(flawless, _name), None)
+    TARGETS[_name] = Target(partial(flawless, _name))
 
 
 @target()

@@ -156,22 +156,6 @@ def argocd_text(text: str) -> None:
         run_flawless(command, environment=environment)
 
 
-SITE = [
-    'namespace = "a"\nkube-version = "1.33"\n[labels]\nteam = "b"\n[helpers]\nwait-image = "c"\n',
-    'pod-security = "restricted"\nsupervisor = false\nimage-pull-secrets = ["a", "b"]\n',
-]
-
-
-@target(lambda: SITE)
-def site(text: str) -> None:
-    """The site defaults are a TOML file."""
-    Path("mlgen.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
-    try:
-        flawless("render", JOB)
-    finally:
-        Path("mlgen.toml").unlink()
-
-
 @target(lambda: [text.replace("\n", "  # c\n# d\n", 9) for text in of_files(RESOURCES, 3)])
 def comment_text(text: str) -> None:
     """Comments move with their values, and do not change them."""

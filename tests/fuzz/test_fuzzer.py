@@ -123,7 +123,7 @@ def test_findings_have_a_signature_by_their_line_or_their_words():
 
 def test_every_target_bears_a_text_to_start_from(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for check, seeds in TARGETS.values():
+    for check, seeds, *_ in TARGETS.values():
         check(seeds()[0] if seeds else JOB)
 
 

@@ -24,8 +24,11 @@ MEMORY = 1 << 30
 SECONDS = 10.0
 """CPU seconds that a text may take."""
 
-ATTEMPTS = 600
-"""How often a text is tried with a part left out."""
+PACE = 10_000
+"""Characters that a target with linear time reads in a CPU second, after the first second."""
+
+ATTEMPTS, MINUTE = 600, 60.0
+"""How often, and for how many CPU seconds, a text is tried with a part left out."""
 
 ENDLESS = ("TooLong", "MemoryError", "RecursionError")
 """Exceptions that any line of a function can raise, so the line does not identify the cause."""
@@ -49,6 +52,7 @@ class Worker:
         report: called with each finding.
         known: the signatures of the findings so far.
         cases: the number of texts so far.
+        is_linear: True if the limit on CPU time grows with the text.
         limit: the number of texts after which to stop.
         end: the time at which to stop.
     """
@@ -64,6 +68,7 @@ class Worker:
         self.check, self.current, self.report = check, current, report
         self.known: set[str] = set()
         self.cases = 0
+        self.is_linear = False
         self.limit = cases or float("inf")
         self.end = time.monotonic() + (seconds or float("inf"))
 
@@ -75,7 +80,8 @@ class Worker:
         """Return the flaw that a text causes, "" if there is none."""
         self.current.write_text(text, encoding="utf-8", errors="surrogatepass")
         signal.signal(signal.SIGVTALRM, too_long)
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        limit = 1 + len(text) / PACE if self.is_linear else SECONDS
+        signal.setitimer(signal.ITIMER_VIRTUAL, limit)
         try:
             self.check(text)
         except AssertionError as error:
@@ -115,13 +121,13 @@ def signature(flaw: str) -> str:
 
 def smaller(text: str, fails: Callable[[str], bool]) -> str:
     """Return a part of a text that still fails. Removes lines first, then characters."""
-    left = ATTEMPTS
+    left, end = ATTEMPTS, time.process_time() + MINUTE
     for parts in (text.splitlines(keepends=True), None):
         pieces = list(text) if parts is None else parts
         size = len(pieces) // 2
-        while size and left > 0:
+        while size and left > 0 and time.process_time() < end:
             start = 0
-            while start < len(pieces) and left > 0:
+            while start < len(pieces) and left > 0 and time.process_time() < end:
                 rest = pieces[:start] + pieces[start + size :]
                 left -= 1
                 if fails("".join(rest)):
@@ -133,20 +139,23 @@ def smaller(text: str, fails: Callable[[str], bool]) -> str:
     return text
 
 
-def texts(chance: Any, seeds: list[str] | None) -> str:
+Source = list[str] | Callable[[Any], str]
+"""The texts from which others are generated, or a function that returns a text."""
+
+
+def texts(chance: Any, source: Source) -> str:
     """Return a random text."""
-    from fuzz.shapes import Shaper
     from yaml_texts import damaged, text
 
-    if seeds is None:
-        return Shaper(chance).text()
-    made = text(chance.randrange(1 << 30)) if chance.random() < 0.1 else chance.choice(seeds)
+    if callable(source):
+        return source(chance)
+    made = text(chance.randrange(1 << 30)) if chance.random() < 0.1 else chance.choice(source)
     for _ in range(chance.choice((1, 1, 2, 3, 8))):
         made = damaged(chance, made)
     return made
 
 
-def at_random(worker: Worker, seeds: list[str] | None, seed: int) -> None:
+def at_random(worker: Worker, source: Source, seed: int) -> None:
     """Try random texts.
 
     Hypothesis would choose smaller texts, and only four in ten would be new.
@@ -154,10 +163,10 @@ def at_random(worker: Worker, seeds: list[str] | None, seed: int) -> None:
     for number in count():
         if worker.is_done:
             return
-        worker.case(texts(Random(f"{seed} {number}"), seeds))
+        worker.case(texts(Random(f"{seed} {number}"), source))
 
 
-def by_coverage(worker: Worker, seeds: list[str] | None, seed: int, corpus: Path) -> None:
+def by_coverage(worker: Worker, source: Source, seed: int, corpus: Path) -> None:
     """Try texts that atheris chooses, because they reach other lines. Does not return."""
     import atheris
     from hypothesis import given, strategies
@@ -168,13 +177,13 @@ def by_coverage(worker: Worker, seeds: list[str] | None, seed: int, corpus: Path
         except UnicodeDecodeError:
             worker.case(data.decode("utf-8", "replace"))
 
-    if seeds is None:
+    if callable(source):
         chances = strategies.randoms(use_true_random=False)
-        search = given(chances.map(lambda chance: texts(chance, None)))(worker.case)
+        search = given(chances.map(lambda chance: texts(chance, source)))(worker.case)
         one = search.hypothesis.fuzz_one_input
     else:
         one = of_bytes
-        for number, text in enumerate(seeds):
+        for number, text in enumerate(source):
             (corpus / str(number)).write_text(text)
 
     def until_done(data: bytes) -> None:
@@ -220,18 +229,19 @@ def main(order: dict[str, Any]) -> None:
         from fuzz.targets import TARGETS
 
         imported()
-        check, seeds = TARGETS[order["target"]]
+        check, seeds, make, is_linear = TARGETS[order["target"]]
         worker = Worker(check, folder / "current", say, order["cases"], order["seconds"])
-        starts = None if seeds is None else list(seeds())
-        texts(Random(0), starts)
+        worker.is_linear = is_linear
+        source = list(seeds()) if seeds else make
+        texts(Random(0), source)
         limited()
         if order["text"] is not None:
             say({"flaw": worker.attempt(order["text"]), "text": order["text"]})
         elif order["coverage"]:
             (folder / "corpus").mkdir(exist_ok=True)
-            by_coverage(worker, starts, order["seed"], folder / "corpus")
+            by_coverage(worker, source, order["seed"], folder / "corpus")
         else:
-            at_random(worker, starts, order["seed"])
+            at_random(worker, source, order["seed"])
         finish(worker)
 
 
