@@ -69,6 +69,10 @@ CHOICES = 500
 DIFF_LINES = 2000
 """Lines of two texts that a diff compares. Between longer texts, it replaces all changed lines."""
 
+PATCH_LINES = 200_000
+"""Lines of a file whose differences are printed. Objects that Kubernetes accepts have less, because
+they have at most 1.5 MiB."""
+
 EXPANDED = 128 << 10
 """Characters of a text in which variables are replaced, as each can contain others twice. Linux
 limits an argument or a variable to 128 KiB (MAX_ARG_STRLEN in include/uapi/linux/binfmts.h)."""

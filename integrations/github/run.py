@@ -1,7 +1,7 @@
 """Run mlgen of this checkout: python -I run.py PACKAGES ARGUMENT...
 
-PACKAGES is the folder with its dependencies. With -I, Python reads neither the working folder, which
-belongs to a pull request, nor the variables PYTHON*.
+PACKAGES is the folder with its dependencies. With -I, Python reads neither the working folder,
+which belongs to a pull request, nor the variables PYTHON*.
 """
 
 import sys

@@ -104,8 +104,8 @@ def _write_folder(folder: Path, result: "Gathered", files: tuple[str, ...], *, c
     if change.names:
         # A patch contains every character of the files, so control characters are escaped on a
         # terminal.
-        patch = diff(folder, change)
-        write_page(patch) if sys.stdout.isatty() else write("-", patch)
+        for patch in diff(folder, change):
+            write_page(patch) if sys.stdout.isatty() else write("-", patch)
         count = f"{len(change.names)} file{'s' if len(change.names) > 1 else ''}"
         hint = f"to update it, use -o {folder}/ instead of --check"
         click.echo(f"{folder} is stale: {count} would change; {hint}", err=True)

@@ -4,12 +4,14 @@ Every file that mlgen writes starts with `MARKER`. So no record of earlier rende
 mlgen does not change other files in the folder.
 """
 
+import errno
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlgen.bounds import PATCH_LINES, TEXT_BYTES
 from mlgen.checks import NAME
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.objects import Object
@@ -172,7 +174,11 @@ def _content(file: Path) -> bytes | None:
         return None
     with file.open("rb") as stream:
         start = stream.read(len(MARKER))
-        return start + stream.read() if start == MARKER.encode() else None
+        if start != MARKER.encode():
+            return None
+        if file.stat().st_size > TEXT_BYTES:
+            raise OSError(errno.EFBIG, f"{file.name} is larger than {TEXT_BYTES >> 20} MiB")
+        return start + stream.read()
 
 
 def update(folder: Path, change: Changes) -> None:
@@ -190,12 +196,12 @@ def update(folder: Path, change: Changes) -> None:
             (folder / name).unlink()
 
 
-def diff(folder: Path, change: Changes) -> str:
-    """Return changes as a unified diff for `patch -p0`; "" if there are none.
+def diff(folder: Path, change: Changes) -> Iterator[str]:
+    """Yield the change of each file as a unified diff for `patch -p0`.
 
-    The content of Secrets is not shown.
+    The content of Secrets, and of files with more lines than a manifest, is not shown.
     """
-    return "".join(line for name in change.names for line in _diff(folder, change, name))
+    return ("".join(_diff(folder, change, name)) for name in change.names)
 
 
 def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
@@ -206,6 +212,9 @@ def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
     yield f"--- {before}\n+++ {after}\n"
     if _is_secret(name, texts):
         yield "# a Secret, which is not shown\n"
+        return
+    if max(text.count("\n") for text in texts) > PATCH_LINES:
+        yield f"# more than {PATCH_LINES:,} lines, which are not shown\n"
         return
     old, new = map(_lines, texts)
     for line in unified(old, new):

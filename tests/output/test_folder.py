@@ -251,6 +251,27 @@ def test_the_difference_is_a_patch_that_makes_the_folder_fresh(stale, here):
     assert (0, "", "") == run(*stale, "--check", "out")
 
 
+def test_the_difference_of_a_file_with_many_lines_is_not_shown(stale, here, monkeypatch):
+    monkeypatch.setattr("mlgen.output.folder.PATCH_LINES", 30)
+    (here / "out/service_mnist.yaml").write_text("# Made by mlgen render" + "\n" * 1000)
+
+    status, out, _ = run(*stale, "--check", "out")
+
+    assert 3 == status
+    assert "--- out/service_mnist.yaml\n+++ out/service_mnist.yaml\n# more than 30 lines," in out
+    assert out.count("\n") < 200
+
+
+def test_a_file_that_is_too_large_is_not_read(stale, here, monkeypatch):
+    monkeypatch.setattr("mlgen.output.folder.TEXT_BYTES", 10_000)
+    (here / "out/service_mnist.yaml").write_text("# Made by mlgen render" + "\n" * 10_000)
+
+    status, out, err = run(*stale, "--check", "out")
+
+    assert (1, "") == (status, out)
+    assert "out: cannot be read: service_mnist.yaml is larger than 0 MiB" in err
+
+
 def test_a_check_of_a_missing_folder_does_not_create_it(here):
     status, out, _ = run(TUNE, "--check", "out/")
 

@@ -126,12 +126,12 @@ def test_a_file_that_mlgen_did_not_write_is_not_overwritten(name, existing):
 def test_the_difference_is_a_unified_diff():
     changes = folder.Changes({"b": "x\x0cy\n", "c": "z"}, {"a": "1\n", "b": "x\n"})
 
-    assert folder.diff(Path("out"), changes) == (
+    assert "".join(folder.diff(Path("out"), changes)) == (
         "--- /dev/null\n+++ out/a\n@@ -0,0 +1 @@\n+1\n"
         "--- out/b\n+++ out/b\n@@ -1 +1 @@\n-x\x0cy\n+x\n"
         "--- out/c\n+++ /dev/null\n@@ -1 +0,0 @@\n-z\n\\ No newline at end of file\n"
     )
-    assert "" == folder.diff(Path("out"), folder.Changes({}, {}))
+    assert [] == list(folder.diff(Path("out"), folder.Changes({}, {})))
 
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstrngData: {key: hunter2}\n"
@@ -142,7 +142,7 @@ SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstrngData: {key: hu
 def test_a_check_shows_nothing_of_a_secret_but_its_name(name, side):
     change = folder.Changes(**{"old": {}, "new": {}, side: {name: SECRET}})
 
-    shown = folder.diff(Path("k8s"), change)
+    shown = "".join(folder.diff(Path("k8s"), change))
 
     assert f"k8s/{name}\n" in shown
     assert shown.endswith("# a Secret, which is not shown\n")
