@@ -104,10 +104,11 @@ def _not_jobs(resource_list: ResourceList) -> Problems:
     passes its own Kptfile, and kustomize a copy of the functionConfig of a generator.
     """
     config = resource_list.config
+    content = _content(config) if config else None
     problems = Problems()
     for item in resource_list.items:
         is_kptfile = (group_of(item.version), item.kind) == ("kpt.dev", "Kptfile")
-        if item.local and (is_kptfile or (config and _content(item) == _content(config))):
+        if item.local and (is_kptfile or (config and _content(item) == content)):
             continue
         if _is_foreign(item):
             problems.append((item, _at(item, checks.foreign(item.kind))))
