@@ -7,6 +7,7 @@ its files.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate, chain, islice
 from typing import Any
 
@@ -163,8 +164,10 @@ def _unmounted(_: Objects, pods: Pods) -> Iterator[Located]:
 def _uses(job: Objects, pods: Pods) -> Iterator[Located]:
     """Report paths of the command line that the mounts do not contain, or that are read-only."""
     for path, container in pods.containers():
-        mounts, words = _mounts_of(pods, path, container), _words(path, container)
-        parents = {parent: text for _, text in reversed(words) for parent in _parents(text)}
+        mounts, words = _mounts_of(pods, path, container), _words(_texts(path, container))
+        parts = any(mount.get("subPath") for _, mount, _ in mounts)
+        within = reversed(words) if parts else ()
+        parents = {parent: text for _, text in within for parent in _parents(text)}
         for at, mount, volume in mounts:
             folder, name = mount["mountPath"], str(mount.get("subPath") or "").rpartition("/")[2]
             below = parents.get(folder)
@@ -173,7 +176,7 @@ def _uses(job: Objects, pods: Pods) -> Iterator[Located]:
                 yield at_pod(pods, at, "not-directory", **values)
         folders = _folders(mounts)
         yield from _missing_files(job, pods, container, mounts, words)
-        for at, label, folder in _writes(path, container, words):
+        for at, label, folder in _writes(path, container):
             holder = _holder(folders, folder)
             values = {"label": label, "path": folder}
             if holder and (_is_read_only(*holder[1:]) or _only_read(job, holder[2])):
@@ -207,19 +210,43 @@ LONGEST = 100
 """The length of an option. Longer words are not options."""
 
 
-def _words(path: ValuePath, container: Object) -> list[tuple[ValuePath, str]]:
-    """Return the words of the command line and of shell scripts in it, with their paths."""
-    return [
-        ((*path, *at), word)
-        for at, text in command_words(container)
-        for word in re.findall(r"""[^\s"'`;|&()]+""", text)
-    ]
+Texts = tuple[tuple[ValuePath, str], ...]
+"""Words with their paths in the object."""
 
 
-def _writes(
-    path: ValuePath, container: Object, words: list[tuple[ValuePath, str]]
-) -> Iterator[tuple[ValuePath, str, str]]:
+def _texts(path: ValuePath, container: Object) -> Texts:
+    """Return the words of the command line."""
+    return tuple(((*path, *at), text) for at, text in command_words(container))
+
+
+@lru_cache(maxsize=8)
+def _words(texts: Texts) -> Texts:
+    """Return the words of a command line and of shell scripts in it.
+
+    This and other results are cached, because most roles have the same command line.
+    """
+    return tuple((at, word) for at, text in texts for word in re.findall(WORD, text))
+
+
+WORD = r"""[^\s"'`;|&()]+"""
+
+
+def _writes(path: ValuePath, container: Object) -> Iterator[tuple[ValuePath, str, str]]:
     """Yield the directories that a program writes to: path in the object, option, directory."""
+    yield from _written(_texts(path, container))
+    for number, item in enumerate(container.get("env") or []):
+        value = str(item.get("value") or "")
+        if re.fullmatch(FACTS["writes"]["variables"], item["name"]) and value.startswith("/"):
+            yield (*path, "env", number, "value"), item["name"], value
+
+
+@lru_cache(maxsize=8)
+def _written(texts: Texts) -> tuple[tuple[ValuePath, str, str], ...]:
+    return (*_outputs_of(_words(texts)), *_copies(texts))
+
+
+def _outputs_of(words: Texts) -> Iterator[tuple[ValuePath, str, str]]:
+    """Yield the directories in the options and redirections of a command line."""
     patterns = FACTS["writes"]
     only_reads = any(
         re.fullmatch(patterns["readers"], text.rpartition("/")[2]) for _, text in words
@@ -234,11 +261,6 @@ def _writes(
         reads = not redirects and (only_reads or re.search(patterns["reads"], option))
         if (is_option or redirects) and not reads and re.match("/(?!dev/)", folder):
             yield at, text if redirects else option, folder
-    yield from _copies(path, container)
-    for number, item in enumerate(container.get("env") or []):
-        value = str(item.get("value") or "")
-        if re.fullmatch(patterns["variables"], item["name"]) and value.startswith("/"):
-            yield (*path, "env", number, "value"), item["name"], value
 
 
 def shared_outputs(
@@ -269,7 +291,7 @@ def _outputs(job: Objects) -> Iterator[tuple[tuple[str, ...], tuple[Pods, ValueP
             env = [each for each in container.get("env") or () if each["name"] != INDEX_NAME]
             is_named = re.search(r"['\"]metadata\.", str(env))
             folders = _folders([] if is_named else _mounts_of(pods, path, container))
-            for at, _, folder in _writes(path, container, _words(path, container)):
+            for at, _, folder in _writes(path, container):
                 _, mount, volume = _holder(folders, folder) or ((), {}, {})
                 if _source(volume) in SHARED and "subPathExpr" not in mount and "$" not in folder:
                     source = str(volume[_source(volume)])
@@ -280,18 +302,17 @@ SHARED = ("persistentVolumeClaim", "nfs")
 """Volumes that pods of several jobs can write to."""
 
 
-def _copies(path: ValuePath, container: Object) -> Iterator[tuple[ValuePath, str, str]]:
+def _copies(texts: Texts) -> Iterator[tuple[ValuePath, str, str]]:
     """Yield the targets of programs that copy files to their last argument."""
-    for at, words in _commands(path, container):
+    for at, words in _commands(texts):
         program = re.match(FACTS["copies"], " ".join(words))
         targets = [word for word in words if not word.startswith("-")]
         if program and re.match("/(?!dev/)", targets[-1]):
             yield at, program[1], targets[-1]
 
 
-def _commands(path: ValuePath, container: Object) -> Iterator[tuple[ValuePath, list[str]]]:
-    """Yield the commands of a container, also of the scripts of a shell, with their paths."""
-    texts = [((*path, *at), text) for at, text in command_words(container)]
+def _commands(texts: Texts) -> Iterator[tuple[ValuePath, list[str]]]:
+    """Yield the commands of a command line, also of the scripts of a shell, with their paths."""
     if any(is_shell(text) for _, text in texts):
         for at, text in texts:
             yield from ((at, words) for words in simple_commands(text) if " " in text)
@@ -304,7 +325,7 @@ def _missing_files(
     pods: Pods,
     container: Object,
     mounts: list[Mount],
-    words: list[tuple[ValuePath, str]],
+    words: Texts,
 ) -> Iterator[Located]:
     """Report files that are not among the job's own files, or that an empty volume hides.
 
@@ -317,7 +338,7 @@ def _missing_files(
             yield at_pod(pods, (*at, "subPath"), "no-file", **_missing(file, file, volume, files))
     if _creates(container):
         return
-    commands = [words for _, words in _commands((), container)]
+    commands = [words for _, words in _commands(_texts((), container))]
     folders = _folders(mounts)
     directory = str(container.get("workingDir") or "")
     is_script = (bool(re.search(r"[^/]\.(py|sh)$", text)) for _, text in words)
@@ -384,7 +405,7 @@ def _checkpoints(_: Objects, pods: Pods) -> Iterator[Located]:
     restarts = INT32_MAX in limits
     pattern = FACTS["checkpoints"] if evaluates else FACTS["lost"]
     for path, container in pods.containers() if evaluates or restarts else ():
-        words = _words(path, container)
+        words = _words(_texts(path, container))
         folders = _folders(_mounts_of(pods, path, container))
         for number, (at, text) in enumerate(words):
             option, equals, value = text.partition("=")

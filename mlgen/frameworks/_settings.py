@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlgen.frameworks._launch import commands_of, files_of, scripts_of
+from mlgen.frameworks._launch import Files, Placed, commands_of, files_of, once, scripts_of
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import ValuePath
 from mlgen.topology import INDEX, INDEX_NAME, PodField, Role, Topology
@@ -63,12 +63,17 @@ class Setting:
     path: ValuePath
 
 
-def settings_of(spec: RoleSpec) -> Iterator[Setting]:
-    """Yield the entries of a role's inline files, then the arguments of its commands."""
-    for _, text, path in files_of(spec):
+def settings_of(spec: RoleSpec) -> tuple[Setting, ...]:
+    """Return the entries of a role's inline files, then the arguments of its commands."""
+    return _settings(files_of(spec), commands_of(spec))
+
+
+@once
+def _settings(files: Files, commands: Sequence[Placed]) -> Iterator[Setting]:
+    for _, text, path in files:
         for name, value in (*entries(text), *_arguments(text)):
             yield Setting(name.replace("-", "_"), name, value, path)
-    for words in commands_of(spec):
+    for words in commands:
         for index, (word, path) in enumerate(words):
             text, equals, value = word.partition("=")
             name = text.lstrip("-")
@@ -133,18 +138,25 @@ def values_of(spec: RoleSpec, roles: Sequence[Role], same_as: Mapping[str, str])
         if name not in values:
             values[name] = UNKNOWN if same_as.get(name) in values else text_of_value(value)
     assigned: dict[str, list[str]] = {}
-    for words in commands_of(spec):
-        texts_of = [word for word, _ in words]
-        if texts_of[0] in DECLARATIONS:
-            texts_of = [word for word in texts_of[1:] if not word.startswith("-")]
-        if all(re.match(r"[A-Za-z_]\w*=", word) for word in texts_of):
-            for word in texts_of:
-                assigned.setdefault(word.partition("=")[0], []).append(word.partition("=")[2])
+    for name, text in _assignments(commands_of(spec)):
+        assigned.setdefault(name, []).append(text)
     texts = [script.text for script in scripts_of(spec)]
     certain = not any(re.search(CONDITIONS, text, re.MULTILINE) for text in texts)
     for name, found in assigned.items():
         values[name] = expanded(found[0], values) if certain and len(found) == 1 else UNKNOWN
     return values
+
+
+@once
+def _assignments(commands: Sequence[Placed]) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of variables that commands only set."""
+    for words in commands:
+        texts = [word for word, _ in words]
+        if texts[0] in DECLARATIONS:
+            texts = [word for word in texts[1:] if not word.startswith("-")]
+        if all(re.match(r"[A-Za-z_]\w*=", word) for word in texts):
+            for word in texts:
+                yield word.partition("=")[0], word.partition("=")[2]
 
 
 def text_of_value(value: object) -> str:

@@ -14,6 +14,7 @@ from mlgen.frameworks._launch import (
     MODULES,
     PROGRAMS,
     Launch,
+    Placed,
     Script,
     commands_of,
     launches_in,
@@ -27,7 +28,7 @@ from mlgen.frameworks._launch import (
 from mlgen.frameworks._settings import roles_of, users_of
 from mlgen.frameworks._tables import COMMANDS, problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob, containers_of
-from mlgen.problems import Problem, listed, similar
+from mlgen.problems import Problem, ValuePath, listed, similar
 from mlgen.shell import cut, is_python, is_shell, program, simple_commands, unclosed
 from mlgen.topology import Topology
 
@@ -118,24 +119,33 @@ def _undefined(script: Script) -> list[str]:
 def _programs(spec: RoleSpec) -> Doubts:
     """Report programs that pods do not have, and words that cannot be a program or an option."""
     tests = any(re.search(PROGRAM_TESTS, script.text) for script in scripts_of(spec))
-    for placed in commands_of(spec):
+    for row, path, values in _of_programs(commands_of(spec), tests=tests):
+        yield problem(row, ("roles", spec.name, *path), **values)
+
+
+@once
+def _of_programs(
+    commands: Sequence[Placed], *, tests: bool
+) -> Iterator[tuple[str, ValuePath, dict[str, str]]]:
+    """Yield the rows of these problems, their paths below the role, and their values."""
+    for placed in commands:
         words = [word for word, _ in placed]
         for word, path in placed:
             if re.match(rf"[{DASHES}][a-zA-Z]", word):
                 meant = f"--{word.lstrip(DASHES)}"
-                yield problem("other-dash", ("roles", spec.name, *path), word=word, meant=meant)
+                yield "other-dash", path, {"word": word, "meant": meant}
         start = program_index(words)
         if start is None:
             continue
         name, following = program(words[start]), words[start + 1 :]
-        at = ("roles", spec.name, *placed[start][1])
+        at = placed[start][1]
         system = COMMANDS["system_programs"].get(name)
         if system and not tests:
-            yield problem("needs-system", at, flag=name, system=system)
+            yield "needs-system", at, {"flag": name, "system": system}
         command = next((each for each in PROGRAMS if each[:-1] == (name,)), None)
         if command and following and following[0].endswith(".py"):
             meant = " ".join((*command, following[0]))
-            yield problem("no-subcommand", at, name=name, word=following[0], meant=meant)
+            yield "no-subcommand", at, {"name": name, "word": following[0], "meant": meant}
         options = [*dropwhile(lambda word: re.fullmatch(r"-[^m]\w*", word), following), ""]
         if not is_python(name) or options[0] != "-m" or not options[1]:
             continue
@@ -144,9 +154,9 @@ def _programs(spec: RoleSpec) -> Doubts:
         own = [each for each in MODULES if each.partition(".")[0] == package]
         close = similar(module, own, CLOSE)
         if module.endswith(".py") or "/" in module:
-            yield problem("module-of-file", at, word=module)
+            yield "module-of-file", at, {"word": module}
         elif close and module != close and not module.startswith(f"{close}."):
-            yield problem("unknown-module", at, module=module, meant=close)
+            yield "unknown-module", at, {"module": module, "meant": close}
 
 
 def _scripts(spec: RoleSpec) -> Doubts:

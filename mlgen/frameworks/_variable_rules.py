@@ -3,11 +3,19 @@
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from mlgen.frameworks._address_rules import first_address
-from mlgen.frameworks._launch import LAUNCHERS, commands_of, files_of, launches_of, scripts_of
+from mlgen.frameworks._launch import (
+    LAUNCHERS,
+    Placed,
+    commands_of,
+    files_of,
+    launches_of,
+    once,
+    scripts_of,
+)
 from mlgen.frameworks._settings import missing_in, roles_of, variables_of
 from mlgen.frameworks._tables import COMMANDS, problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob
@@ -40,12 +48,10 @@ def _unset(topology: Topology, spec: RoleSpec, values: Mapping[str, str]) -> Ite
     roles = roles_of(topology, spec.name)
     if not _is_unset(spec) or not roles:
         return
-    for words in commands_of(spec):
+    for words in _with_variables(commands_of(spec)):
         texts = [word for word, _ in words]
-        if not any(is_python(text) or program(text) in LAUNCHERS for text in texts):
-            continue
         for index, (text, path) in enumerate(words):
-            for name in missing_in(text, values) if " " not in text else ():
+            for name in missing_in(text, values) if "$" in text and " " not in text else ():
                 hints = COMMANDS["operator_variables"].items()
                 hint = next((hint for key, hint in hints if re.fullmatch(key, name)), "")
                 if not (hint or name in VARIABLES):
@@ -58,6 +64,15 @@ def _unset(topology: Topology, spec: RoleSpec, values: Mapping[str, str]) -> Ite
                 where = f"--{option}" if flag.startswith("-") else text
                 at = ("roles", spec.name, *path)
                 yield problem("unset-variable", at, where=where, name=name, hint=hint)
+
+
+@once
+def _with_variables(commands: Sequence[Placed]) -> Iterator[Placed]:
+    """Yield the commands of Python and launchers that contain variables."""
+    for words in commands:
+        texts = [word for word, _ in words if "$" in word]
+        if texts and any(is_python(word) or program(word) in LAUNCHERS for word, _ in words):
+            yield words
 
 
 def _definition(topology: Topology, spec: RoleSpec, name: str) -> str:
