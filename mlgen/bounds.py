@@ -47,8 +47,19 @@ JOB_PODS = 150_000
 """Replicas of one job. No more pods are supported in a cluster
 (https://kubernetes.io/docs/setup/best-practices/cluster-large/)."""
 
+COMBINATIONS = 1_000
+"""Combinations of a matrix. Rendering them takes seconds. GitHub allows 256."""
+
+MATRIX_PATHS = 100
+"""Fields that one combination of a matrix sets. Each of them may be a flag, for which all arguments
+are searched."""
+
 JOB_OBJECTS = 25_000
 """Objects rendered for one job, and for all combinations of a matrix."""
+
+FAILED_BYTES = 8 << 20
+"""Bytes of the combinations of a matrix with errors, which mostly repeat each other. The others are
+not checked."""
 
 JOB_BYTES = 64 << 20
 """Bytes of the objects of one job, and of all combinations of a matrix. The largest job on the host
@@ -62,6 +73,9 @@ PROBLEMS = 1_000
 
 PROBLEMS_OF_COMMAND = 10_000
 """Problems reported by one command."""
+
+MESSAGE = 1_000
+"""Characters of a message, and of a hint. A command line in a hint can have any length."""
 
 CHOICES = 500
 """Words among which "did you mean" looks for a similar one."""

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlgen import checks, dialects, frameworks, objects
-from mlgen.bounds import BYTES, KEPT_BYTES, OBJECTS_AT_ONCE, PROBLEMS_OF_COMMAND
+from mlgen.bounds import BYTES, FAILED_BYTES, KEPT_BYTES, OBJECTS_AT_ONCE, PROBLEMS_OF_COMMAND
 from mlgen.checks import prerequisites
 from mlgen.checks.passthrough import Trainings, across, shared, trainings
 from mlgen.checks.pods import Objects
@@ -288,6 +288,10 @@ def render_document(
     return rendered, [*unexcused(native, warnings), *more]
 
 
+PROBLEM_BYTES = 4_000
+"""The size of a part of a document that takes as much time as a problem with its hint."""
+
+
 def _render_jobs(
     name: str, document: Document, options: Options
 ) -> tuple[list[Rendered], list[Problem]]:
@@ -309,6 +313,7 @@ def _render_combinations(
     document, combinations, warnings = matrix.expanded(document, options.matrix)
     jobs: list[Rendered] = []
     problems: list[tuple[Combination | None, Problem]] = []
+    room = FAILED_BYTES
     for combination in combinations:
         if len(jobs) == 1:
             _require_small(document, len(combinations), jobs[0])
@@ -318,7 +323,11 @@ def _render_combinations(
             jobs.append(job)
         except MlgenError as error:
             more = list(error.problems)
+            room -= objects.errors.bytes_of([document.data]) + PROBLEM_BYTES * len(more)
         problems += ((combination, problem) for problem in more)
+        if room < 0:
+            warnings.append(_unchecked(document))
+            break
     collector = Collector([*warnings, *matrix.distinct(problems)])
     collector.raise_errors()
     document = jobs[0].document
@@ -328,6 +337,12 @@ def _render_combinations(
     sets = matrix.with_shared_claims([job.objects for job in jobs])
     together = zip(jobs, sets, strict=True)
     return [replace(job, objects=tuple(items)) for job, items in together], [*collector.problems]
+
+
+def _unchecked(document: Document) -> Problem:
+    """Return the error of combinations that are not checked, because many others have errors."""
+    message = "many combinations have errors; the others are not checked"
+    return document.located(Problem(("spec",), message, "too-large", "fix these first"))
 
 
 def _require_small(document: Document, count: int, job: Rendered) -> None:
@@ -407,12 +422,14 @@ def _overridden(document: Document, options: Options) -> Document:
         return document
     from mlgen.documents import overrides
 
+    draft = overrides.Draft(document)
     for path, value in options.settings:
         try:
-            document = overrides.apply(document, path, value)
+            draft.set(path, value)
         except ValueError as error:
-            raise MlgenError([document.located(Problem(path, str(error), "bad-setting"))]) from None
-    return document
+            problem = Problem(path, str(error), "bad-setting")
+            raise MlgenError([draft.document.located(problem)]) from None
+    return draft.document
 
 
 def _built(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-from mlgen.bounds import CHOICES, COMPARED, PROBLEMS, WORD
+from mlgen.bounds import CHOICES, COMPARED, MESSAGE, PROBLEMS, WORD
 
 ValuePath = tuple[str | int, ...]
 """The path of a value in a document: ("spec", "roles", "worker", "args", 1)."""
@@ -119,6 +119,12 @@ class Problem:
     hint: str = ""
     warning: bool = False
     place: Place | None = None
+
+    def __post_init__(self) -> None:
+        """Cut texts that repeat a long part of the input."""
+        for name, text in (("message", self.message), ("hint", self.hint)):
+            if len(text) > MESSAGE:
+                object.__setattr__(self, name, f"{text[:MESSAGE]}…")
 
     def __str__(self) -> str:
         parts = [str(self.place)] if self.place else []

@@ -96,9 +96,12 @@ class Site:
         parts = [document.data.get(name) for name in ("metadata", "spec")]
         if not all(isinstance(part, dict) for part in parts):
             return document
-        for path, (value, place) in self.fields.items():
-            if _lacks(document.data, path):
-                document = overrides.apply(document, path, value, place)
+        missing = [path for path in self.fields if _lacks(document.data, path)]
+        if missing:
+            draft = overrides.Draft(document)
+            for path in missing:
+                draft.set(path, *self.fields[path])
+            document = draft.document
         changes = [*self._changes(document)]
         if changes:
             raise MlgenError(changes)

@@ -11,7 +11,7 @@ from support import FIXTURES, ROOT, without_totals
 
 from mlgen import bounds, checks
 from mlgen.cli import main
-from mlgen.problems import did_you_mean, limited_hints
+from mlgen.problems import Problem, did_you_mean, limited_hints
 from mlgen.reference import problem_codes
 
 INVALID = sorted((ROOT / "fixtures/invalid").glob("*.yaml"))
@@ -25,6 +25,13 @@ INVALID_BYTES = {
     "nested-too-deeply": b"a: " + b"[" * 5000,
 }
 """Files that are too unwieldy for fixtures/invalid."""
+
+
+def test_texts_of_a_problem_are_cut():
+    problem = Problem((), "a" * 5000, "launch", "b" * 1000)
+
+    assert problem.message == "a" * 1000 + "…"
+    assert problem.hint == "b" * 1000
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ from mlgen.objects.labels import (
     status_name,
 )
 from mlgen.objects.pod import SCRIPTS
+from mlgen.objects.supervisor import PLAN, planned
 from mlgen.problems import Problem, ValuePath, did_you_mean
 
 SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
@@ -266,16 +267,13 @@ def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Loca
             yield broken(item, (*path, "namespace"), message, hint, "namespace")
 
 
-PLAN = "plan.json"
-"""The key of a ConfigMap with the supervisor's plan: mlgen/runtime/plan.py."""
-
-
 def _supervisor(job: Objects) -> Iterator[Located]:
     """Check that the objects in the supervisor's plan exist, and that a Role permits access."""
     for item in job.of_kind("ConfigMap").values():
-        if PLAN in item.get("data", {}):
+        plan = planned(item)
+        if plan is not None:
             try:
-                messages = list(_wrong_in_plan(job, json.loads(item["data"][PLAN])))
+                messages = list(_wrong_in_plan(job, json.loads(plan)))
             except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
                 messages = ["is not a valid plan for the supervisor"]
             for message in messages:

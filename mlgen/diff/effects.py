@@ -14,7 +14,7 @@ from typing import Any
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.updates import Update, at
-from mlgen.objects.supervisor import PLAN
+from mlgen.objects.supervisor import planned
 
 IN_FILES = "sees the change in its mounted files within about a minute"
 AFTER_RESTART = "sees the change only after its containers restart"
@@ -44,7 +44,7 @@ def readers(update: Update, objects: Sequence[Object]) -> list[str]:
             pod = at(item, ("spec", "template", "spec"))
             when = _when_seen(pod, kind, metadata["name"])
             # The supervisor reads its plan and its program only once.
-            when = AFTER_RESTART if when and at(update.new, ("data", PLAN)) else when
+            when = AFTER_RESTART if when and planned(update.new) else when
             lines += [f"{item['kind']} {item['metadata']['name']} {when}"] if when else []
     return lines
 

@@ -22,7 +22,7 @@ from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.updates import Change, FieldPath, Rule, Update, dotted, rejected
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF
-from mlgen.objects.supervisor import PLAN
+from mlgen.objects.supervisor import planned
 from mlgen.output.nodes import style
 from mlgen.output.unified import unified
 from mlgen.output.yaml import yaml_text
@@ -144,7 +144,7 @@ def _is_program(item: Object, change: Change) -> bool:
     """Return True for a change of the supervisor's program, which need not be reviewed."""
     field, *keys = change.path
     is_file = field == "data" and keys and keys[0].endswith(".py]")
-    return bool(is_file and PLAN in mapping_at(item, "data"))
+    return bool(is_file and planned(item))
 
 
 def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:

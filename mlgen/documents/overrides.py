@@ -1,15 +1,16 @@
 """Applies `--set path=value` to a document."""
 
+import copy
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from mlgen.bounds import DEPTH
 from mlgen.documents import flags
-from mlgen.documents.document import Document, Mark, is_too_deep
+from mlgen.documents.document import UNWRITTEN, Document, Mark, is_too_deep
 from mlgen.documents.reader import value_document
 from mlgen.problems import Place, Problem, ValuePath, dotted
 
@@ -143,42 +144,80 @@ def in_shell(problem: Problem, document: Document) -> Problem:
 
 
 def apply(document: Document, path: ValuePath, value: Any, place: Place = SETTING) -> Document:
-    """Return a copy of a document with the value at a path set.
+    """Return a copy of a document with the value at a path set. See `Draft.set`."""
+    draft = Draft(document)
+    draft.set(path, value, place)
+    return draft.document
 
-    Missing mappings and lists along the path are created. An item can be appended to a list.
-    Problems with the value are reported at the place, by default `--set`. The path can lead to a
-    flag: see `flags`.
 
-    Raises:
-        ValueError: the path leads through a scalar, skips items of a list, or leads to a flag that
-            cannot be resolved. Or the value is nested too deeply.
+class Draft:
+    """A copy of a document in which values are set, one after the other.
+
+    Args:
+        document: is not changed.
     """
-    settings = flags.resolved(document.data, path, value) if flags.is_flag(path) else None
-    for plain_path, plain_value in settings or [(path, value)]:
-        document = _with_value(document, plain_path, plain_value, place)
-    return document
+
+    def __init__(self, document: Document) -> None:
+        self._before, self._data = document, copy.deepcopy(document.data)
+        self._marks: dict[Any, Any] = {}
+
+    @property
+    def document(self) -> Document:
+        """The document with the values so far."""
+        marks = _marked(self._before.marks, self._marks)
+        return replace(self._before, data=self._data, marks=marks)
+
+    def set(self, path: ValuePath, value: Any, place: Place = SETTING) -> None:
+        """Set the value at a path.
+
+        Missing mappings and lists along the path are created. An item can be appended to a list.
+        Problems with the value are reported at the place, by default `--set`. The path can lead to
+        a flag: see `flags`.
+
+        Raises:
+            ValueError: the path leads through a scalar, skips items of a list, or leads to a flag
+                that cannot be resolved. Or the value is nested too deeply.
+        """
+        settings = flags.resolved(self._data, path, value) if flags.is_flag(path) else None
+        for plain_path, plain_value in settings or [(path, value)]:
+            self._set(plain_path, plain_value, place)
+
+    def _set(self, path: ValuePath, value: Any, place: Place) -> None:
+        """Set the value at a plain path."""
+        if len(path) > DEPTH or is_too_deep(value, DEPTH - len(path)):
+            raise ValueError(f"the value would be nested more than {DEPTH} levels deep")
+        parent, marks = self._data, self._marks
+        for depth, (step, following) in enumerate(pairwise(path)):
+            if isinstance(step, str) and isinstance(parent, dict):
+                if parent.get(step) is None:
+                    parent[step] = [] if isinstance(following, int) else {}
+                parent = parent[step]
+            elif isinstance(step, int) and isinstance(parent, list) and step < len(parent):
+                parent = parent[step]
+            else:
+                raise _no_such_value(path[:depth], step, parent)
+            marks = marks.setdefault(step, {})
+        _put(parent, path, copy.deepcopy(value))
+        origin = path if self._before.converted else None
+        marks[path[-1]] = {None: Mark(place, place, origin=origin)}
 
 
-def _with_value(document: Document, path: ValuePath, value: Any, place: Place) -> Document:
-    """Return a copy of a document with the value at a plain path set. See `apply`."""
-    import copy
+def _marked(mark: Mark, changes: Mapping[Any, Any]) -> Mark:
+    """Return a mark with changes in it.
 
-    if len(path) > DEPTH or is_too_deep(value, DEPTH - len(path)):
-        raise ValueError(f"the value would be nested more than {DEPTH} levels deep")
-    data = copy.deepcopy(document.data)
-    parent = data
-    for depth, (step, following) in enumerate(pairwise(path)):
-        if isinstance(step, str) and isinstance(parent, dict):
-            if parent.get(step) is None:
-                parent[step] = [] if isinstance(following, int) else {}
-            parent = parent[step]
-        elif isinstance(step, int) and isinstance(parent, list) and step < len(parent):
-            parent = parent[step]
-        else:
-            raise _no_such_value(path[:depth], step, parent)
-    _put(parent, path, value)
-    mark = Mark(place, place, origin=path if document.converted else None)
-    return replace(document, data=data, marks=document.marks.put(path, mark))
+    Args:
+        mark: is not changed.
+        changes: the changes in each inner mark, by step. The key None has another mark.
+    """
+    mark = changes.get(None, mark)
+    inner = {
+        step: _marked(mark.inner.get(step, UNWRITTEN), further)
+        for step, further in changes.items()
+        if step is not None
+    }
+    if not inner:
+        return mark
+    return Mark(mark.place, mark.key, mark.text, mark.origin, {**mark.inner, **inner})
 
 
 def _put(parent: Any, path: ValuePath, value: Any) -> None:

@@ -118,5 +118,5 @@ def _json(spec: RoleSpec, env: Mapping[str, object]) -> Iterator[Problem]:
         if str(env.get(name, "")).startswith("{") and isinstance(value, str):
             try:
                 json.loads(re.sub(r"\$\(\w+\)", "0", value))
-            except ValueError:
+            except (RecursionError, ValueError):
                 yield problem("not-json", ("roles", spec.name, *path), name=name)

@@ -190,6 +190,16 @@ def program_name(job: TrainingJob) -> str:
     return config_name(job.name, NAME)
 
 
+def planned(item: Object) -> str | None:
+    """Return the supervisor's plan in its ConfigMap, as JSON; None for any other object.
+
+    The name of the key is not enough: a volume with `files` may have it, too.
+    """
+    labels, data = item["metadata"].get("labels"), item.get("data")
+    is_own = isinstance(labels, dict) and labels.get(COMPONENT) == NAME
+    return data.get(PLAN) if is_own and isinstance(data, dict) else None
+
+
 def supervisor_objects(
     topology: Topology, objects: Sequence[Object], kube_version: KubeVersion = DEFAULT
 ) -> Iterator[Object]:

@@ -60,7 +60,7 @@ from mlgen.objects.labels import (
     config_name,
     workload_name,
 )
-from mlgen.objects.supervisor import PLAN, plan_text, program_name
+from mlgen.objects.supervisor import PLAN, plan_text, planned, program_name
 from mlgen.problems import Problem
 from mlgen.resources import table
 from mlgen.topology import Topology
@@ -167,9 +167,10 @@ def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str])
         return _with_template_metadata(manifest, lambda meta: _annotated(meta, set_hash))
     if kind == "StatefulSet" and topology.supervised and spec["replicas"] == 1:
         return _without(manifest, "replicas")
-    if set_hash and PLAN in manifest.get("data", {}):
+    own_plan = planned(manifest)
+    if set_hash and own_plan:
         # The tool recreates Jobs one after the other. The supervisor must ignore the old Jobs.
-        plan = {**json.loads(manifest["data"][PLAN]), "set": set_hash[SET]}
+        plan = {**json.loads(own_plan), "set": set_hash[SET]}
         return manifest | {"data": {**manifest["data"], PLAN: plan_text(plan)}}
     return manifest
 

@@ -16,9 +16,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
+from mlgen.bounds import COMBINATIONS, JOB_BYTES, MATRIX_PATHS
 from mlgen.documents import flags, overrides
 from mlgen.documents.document import Document
 from mlgen.documents.reader import value_document
@@ -32,12 +34,6 @@ from mlgen.objects.labels import MATRIX, MATRIX_VALUE
 from mlgen.objects.supervisor import NAME as SUPERVISOR
 from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
 from mlgen.variants.name_hash import LENGTH, letters
-
-MAX = 1000
-"""The maximum number of combinations. Rendering them takes seconds.
-
-GitHub allows 256.
-"""
 
 PATH: ValuePath = ("spec", "matrix")
 OPTION = Place("--matrix", 0)
@@ -67,6 +63,11 @@ class Value:
 
     data: Any
     place: Place
+
+    @cached_property
+    def text(self) -> str:
+        """The value as text, which all combinations share."""
+        return flags.text(self.data)
 
 
 Values = dict[ValuePath, Value]
@@ -166,12 +167,14 @@ def applied(document: Document, combination: Combination | None) -> Document:
     """
     if combination is None:
         return document
+    draft = overrides.Draft(document)
     for path, value in combination.values.items():
         try:
-            document = overrides.apply(document, path, value.data, value.place)
+            draft.set(path, value.data, value.place)
         except ValueError as error:
             problem = Problem(path, str(error), "bad-setting", place=value.place)
             raise MlgenError([problem]) from None
+    document = draft.document
     metadata = document.data["metadata"]
     additions = {
         "labels": {f"{MATRIX_VALUE}{key}": value for key, value in combination.labels.items()},
@@ -252,7 +255,7 @@ def _common(item: Object, others: Sequence[Object]) -> Object:
 
 
 def _texts(values: Mapping[ValuePath, Value]) -> dict[ValuePath, str]:
-    return {path: flags.text(value.data) for path, value in values.items()}
+    return {path: value.text for path, value in values.items()}
 
 
 def _path(name: str) -> ValuePath:
@@ -352,9 +355,13 @@ def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Proble
     listed |= {
         path: [Value(_typed(path, value), OPTION) for value in values] for path, values in axes
     }
+    paths = max((len(listed), *map(len, extra.values())))
+    if paths > MATRIX_PATHS:
+        message = f"the matrix sets {paths} fields at a time; at most {MATRIX_PATHS} are possible"
+        raise _error(document, PATH, message, "too-large", "set them outside of the matrix")
     count = max(math.prod(map(len, listed.values())), len(extra))
-    if count > MAX:
-        message = f"the matrix has {count} combinations; at most {MAX} are rendered"
+    if count > COMBINATIONS:
+        message = f"the matrix has {count} combinations; at most {COMBINATIONS} are rendered"
         raise _error(document, PATH, message, "too-large", "use fewer values")
     crossed = [dict(zip(listed, values, strict=True)) for values in product(*listed.values())]
     combined = [(_texts(values), values) for values in crossed if values]
@@ -376,7 +383,17 @@ def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Proble
     if not combined:
         message = "the matrix has no combinations"
         raise _error(document, PATH, message, "combination", "add values, or remove it")
+    _require_small(document, [texts for texts, _ in combined])
     return [values for _, values in combined], warnings
+
+
+def _require_small(document: Document, combinations: Iterable[Texts]) -> None:
+    """Check the size of the values of all combinations, which are in annotations of each job."""
+    size = sum(len(text) for texts in combinations for text in texts.values())
+    if size > JOB_BYTES:
+        message = f"the values of all combinations have {size >> 20} MiB"
+        hint = f"the limit is {JOB_BYTES >> 20} MiB; use fewer or shorter values"
+        raise _error(document, PATH, message, "too-large", hint)
 
 
 def _error(document: Document, path: ValuePath, message: str, code: Code, hint: str) -> MlgenError:
@@ -465,7 +482,8 @@ def _slug(text: str) -> str:
 def _words(combinations: Sequence[Texts]) -> dict[tuple[ValuePath, str], str]:
     """Return a part of a name for each value of each path.
 
-    Different values have different parts. A hash is added if two would be equal.
+    Different values have different parts, which are valid label values. A hash is added if two
+    would be equal, or one is too long.
     """
     values = dict.fromkeys((path, text) for one in combinations for path, text in one.items())
     counts = Counter((path, _slug(text)) for path, text in values)
@@ -474,6 +492,7 @@ def _words(combinations: Sequence[Texts]) -> dict[tuple[ValuePath, str], str]:
         word = _slug(text)
         is_own = counts[path, word] == 1 and 0 < len(word) <= LABEL_MAX
         if not is_own or text[:1] in ("{", "["):
+            word = word[: LABEL_MAX - LENGTH - 1].rstrip("-")
             word = "-".join(filter(None, (word, letters(text))))
         words[path, text] = word
     return words

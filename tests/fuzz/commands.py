@@ -128,7 +128,8 @@ def flaws(command: Command, outcome: Outcome) -> Iterator[str]:
         yield crash
         return
     printed = out + err
-    has_error = FAILURE.search(WARNINGS.sub("", printed)) or USAGE.search(err) or ERROR in err
+    messages = printed if command.is_report else err  # a manifest may end a line with [launch]
+    has_error = FAILURE.search(WARNINGS.sub("", messages)) or USAGE.search(err) or ERROR in err
     if "Traceback (most recent call last)" in printed:
         yield f"prints a traceback: {printed}"
     if status not in command.statuses:

@@ -13,7 +13,7 @@ from mlgen import MlgenError, Options, pipeline
 from mlgen.cli import main
 from mlgen.documents.files import Text
 from mlgen.kubernetes.names import DNS_1123
-from mlgen.variants.matrix import MAX, parse
+from mlgen.variants.matrix import parse
 
 HEAD = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\n"
 SPEC = {
@@ -333,7 +333,43 @@ def test_too_many_combinations_are_refused_at_once():
         " use fewer values [too-large]"
     )
     assert time.monotonic() - start < 5
-    assert MAX == 1000
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (
+            "{" + ", ".join(f"args.a{number}: [1]" for number in range(101)) + "}",
+            "sets 101 fields at a time; at most 100 are possible",
+        ),
+        (
+            f"{{spec.env.A: [{'x' * 70_000}], spec.env.B: {[*map(str, range(1000))]}}}",
+            "values of all combinations have 66 MiB; the limit is 64 MiB; use fewer or shorter",
+        ),
+    ],
+)
+def test_a_matrix_that_is_too_large_is_refused_at_once(matrix, message):
+    assert message in error(job(matrix))
+
+
+def test_combinations_with_errors_are_not_all_checked():
+    matrix = f"{{spec.env.A: {[*map(str, range(100))]}}}"
+    text = job(matrix).replace("kind: TrainingJob", "kind: TrainingJob\nx: " + "y" * 500_000)
+
+    with pytest.raises(MlgenError) as caught:
+        rendered(text)
+
+    codes = [problem.code for problem in caught.value.problems]
+    assert sorted(codes) == ["too-large", "unknown-field"]
+
+
+def test_a_value_that_is_too_long_for_a_label_is_cut_in_it():
+    path = "/data/" + "a" * 70
+    (first, second) = rendered(job(f"{{spec.env.DATA: [{path}, {path}b]}}")).jobs
+
+    labels = [each.job.labels["matrix.mlgen.dev/DATA"] for each in (first, second)]
+    assert labels[0] != labels[1]
+    assert all(re.fullmatch(r"data-a{49}-\w{8}", label) for label in labels)
 
 
 def test_combinations_of_two_files_that_have_one_name_collide():
