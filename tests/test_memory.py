@@ -22,7 +22,7 @@ spec: {{framework: tensorflow, image: a, roles: {{ps: {{}}, worker: {{replicas: 
 """
 """A job with a supervisor. Its manifests have 130 kB, mostly the supervisor's program."""
 
-FEW, MANY = 4, 24
+FEW, MANY = 3, 10
 
 EACH = 30_000
 """The bytes of memory that each further job may use: a part of its problems and identities."""

@@ -43,8 +43,10 @@ def put(folder, name, *objects):
 def test_argo_lint_accepts_the_workflow_of_every_fixture(schedule, environment, folder):
     form = Form(schedule, backoff_seconds=30, retry_oom=True, parallelism=2, fail_fast=True)
     for path in [*FIXTURES, *RESOURCES, ROOT / "fixtures/matrix/pytorch.yaml"]:
-        text, _ = argo(texts((str(path),)), Options(workflow=True), form)
-        items = [o for o in yaml.safe_load_all(text) if o["apiVersion"].startswith("argoproj")]
+        parts, _ = argo(texts((str(path),)), Options(workflow=True), form)
+        items = [
+            o for o in yaml.safe_load_all("".join(parts)) if o["apiVersion"].startswith("argoproj")
+        ]
         put(folder, path.stem, *items)
 
     lint(folder, environment)
