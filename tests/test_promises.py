@@ -1,6 +1,7 @@
 """Promises of docs/guides/security.md about the whole program, and the tests of the others."""
 
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -124,3 +125,13 @@ def test_each_promise_is_held_by_a_test():
         assert held, line
         for path, name in held:
             assert f"\ndef {name}(" in (ROOT / path).read_text(), line
+
+
+def test_each_test_of_a_promise_has_a_break():
+    """`.ci/promises` makes the changes, and runs the tests. This takes some minutes."""
+    breaks = runpy.run_path(str(ROOT / ".ci/promises"))["BREAKS"]
+
+    assert breaks.keys() == set(re.findall(r"`[\w/.]+::(\w+)`", PAGE))
+    for file, old, new in breaks.values():
+        assert old in (ROOT / file).read_text()
+        assert old != new
