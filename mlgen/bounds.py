@@ -14,8 +14,8 @@ DOCUMENT_BYTES = 1 << 20
 request to 1.5 MiB by default."""
 
 SITE_BYTES = 256 << 10
-"""Bytes of mlgen.toml or pyproject.toml. For each of them, the parser of TOML may need 500 bytes of
-memory."""
+"""Bytes of mlgen.toml or pyproject.toml. The parser of TOML may need 500 bytes of memory for each
+byte."""
 
 DEPTH = 100
 """Nested mappings and lists in one document. A recursive Python function fails at about 300 levels,
@@ -58,8 +58,8 @@ JOB_OBJECTS = 25_000
 """Objects rendered for one job, and for all combinations of a matrix."""
 
 FAILED_BYTES = 8 << 20
-"""Bytes of the combinations of a matrix with errors, which mostly repeat each other. The others are
-not checked."""
+"""Bytes of the combinations of a matrix with errors. After them, the other combinations are not
+checked, because errors mostly repeat each other."""
 
 JOB_BYTES = 64 << 20
 """Bytes of the objects of one job, and of all combinations of a matrix. The largest job on the host
@@ -84,8 +84,8 @@ DIFF_LINES = 2000
 """Lines of two texts that a diff compares. Between longer texts, it replaces all changed lines."""
 
 PATCH_LINES = 200_000
-"""Lines of a file whose differences are printed. Objects that Kubernetes accepts have less, because
-they have at most 1.5 MiB."""
+"""Lines of a file whose differences are printed. Objects that Kubernetes accepts have fewer: they
+have at most 1.5 MiB."""
 
 EXPANDED = 128 << 10
 """Characters of a text in which variables are replaced, as each can contain others twice. Linux
@@ -104,8 +104,8 @@ KEPT_BYTES = 384 << 20
 `graph` and `diff` do."""
 
 OBJECTS = 500_000
-"""Objects rendered by one command that drops each job as soon as it is written: `render` and
-`validate`."""
+"""Objects rendered by one command that drops each job as soon as it is written: `render`,
+`validate`, `argo` and the commands that other tools run."""
 
 OBJECTS_AT_ONCE = 50_000
 """Objects rendered by any other command, which keeps all of them."""

@@ -12,7 +12,7 @@ import click
 
 from mlgen.output.terminal import failed, interrupted, say
 
-WRITERS = ("click.utils", "shutil", "mlgen.cli.tools", "mlgen.live.watch")
+WRITERS = ("click.utils", "mlgen.cli.tools", "mlgen.live.watch")
 """The modules whose functions write to stdout."""
 
 SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]

@@ -92,7 +92,7 @@ def post_render(
     if empty:
         # Helm 3 would accept an empty output, and delete the objects of the release.
         hint = "enable a resource in its values, or omit --post-renderer"
-        place = Place("<stdin>", 0)
+        place = Place(STDIN, 0)
         message = "the chart renders no manifests"
         walk.problems.append(Problem((), message, "empty", hint, place=place))
     if walk.has_errors:
@@ -165,7 +165,7 @@ def _text(line: int, chunk: bytes, origin: _Origin) -> Text:
     head, name = HEAD.match(chunk), origin[0] or origin[1]
     if name and head:
         return decode(name, ADDED.sub(b"", chunk[head.end() :], count=1))
-    return decode("<stdin>", chunk, line)
+    return decode(STDIN, chunk, line)
 
 
 def _manifests(part: Rendered | Foreign, origin: _Origin) -> Iterator[str]:

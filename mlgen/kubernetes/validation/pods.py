@@ -64,6 +64,7 @@ def _volumes(spot: Spot) -> dict[str, Object]:
 
 
 _LAST: list[tuple[Spot | None, dict[str, Object]]] = [(None, {})]
+"""The last pod, and its volumes by name. Several rules need them for each container."""
 
 
 def _all_volumes(spot: Spot) -> dict[str, Object]:
