@@ -29,6 +29,15 @@ def stem(value):
 every_file = pytest.mark.parametrize("file", FILES, ids=stem)
 
 
+def apply(document, path, value):
+    """Return a copy of a document with one value set, as `--set` sets it."""
+    from mlgen.documents.overrides import Draft
+
+    draft = Draft(document)
+    draft.set(path, value)
+    return draft.document
+
+
 @cache
 def golden(file):
     """Return the golden of a job file; "" for a new file (test_golden reports it).

@@ -143,13 +143,6 @@ def in_shell(problem: Problem, document: Document) -> Problem:
     return replace(problem, hint=hint or problem.hint)
 
 
-def apply(document: Document, path: ValuePath, value: Any, place: Place = SETTING) -> Document:
-    """Return a copy of a document with the value at a path set. See `Draft.set`."""
-    draft = Draft(document)
-    draft.set(path, value, place)
-    return draft.document
-
-
 class Draft:
     """A copy of a document in which values are set, one after the other.
 

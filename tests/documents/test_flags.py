@@ -3,11 +3,12 @@
 import re
 
 import pytest
+from support import apply
 
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.flags import is_flag
-from mlgen.documents.overrides import apply, parse
+from mlgen.documents.overrides import parse
 from mlgen.documents.reader import read_documents
 
 

@@ -4,10 +4,11 @@ import re
 from dataclasses import replace
 
 import pytest
+from support import apply
 
 from mlgen.documents.document import Document, Mark, marked
 from mlgen.documents.files import Text
-from mlgen.documents.overrides import apply, parse, written
+from mlgen.documents.overrides import parse, written
 from mlgen.documents.reader import read_documents
 from mlgen.problems import MlgenError, Place
 

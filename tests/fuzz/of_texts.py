@@ -21,7 +21,7 @@ from fuzz.checks import (
     target,
 )
 from fuzz.commands import FILE, Command, flaws, run
-from support import FILES, FIXTURES, RESOURCES, ROOT
+from support import FILES, FIXTURES, RESOURCES, ROOT, apply
 
 from mlgen import dialects
 from mlgen.documents import comments, overrides
@@ -115,7 +115,7 @@ def settings(text: str) -> None:
         path, value = overrides.parse(text)
         document = document_of(JOB)
         assert document
-        overrides.apply(document, path, value)
+        apply(document, path, value)
     except ValueError:
         return
     require(overrides.parse_path(overrides.written(path)) == path, "is another path", path)
