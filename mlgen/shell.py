@@ -6,8 +6,12 @@ https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 
@@ -28,6 +32,15 @@ QUOTED = r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)"""
 HERE_DOCUMENT = r"""(?<!<)<<-?[ \t]*['"\\]?([^\s'"\\;&|<>()]+)['"]?"""
 OPERATORS_BETWEEN = {"&": "&", ";": ";", "|": "|", "|&": "|", "&&": "&&", "||": "||"}
 REDIRECTION = r"&?>[>|]?|<&?|>&|<>"
+
+
+def once(values: Callable[P, Iterable[T]]) -> Callable[P, tuple[T, ...]]:
+    """Return a function that returns the values of another one, and computes them only once.
+
+    Most roles have the same command and the same files. The cache is small, because it keeps texts.
+    """
+    cached = lru_cache(maxsize=8)(lambda *args, **kwargs: tuple(values(*args, **kwargs)))
+    return cast("Callable[P, tuple[T, ...]]", cached)
 
 
 def program(word: str) -> str:

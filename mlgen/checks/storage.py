@@ -7,7 +7,6 @@ its files.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate, chain, islice
 from typing import Any
 
@@ -20,7 +19,7 @@ from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.rows import mapping
 from mlgen.objects.labels import ROLE, SUPERVISOR, WAITS
 from mlgen.problems import Problem, ValuePath, did_you_mean
-from mlgen.shell import is_shell, simple_commands
+from mlgen.shell import is_shell, once, simple_commands
 from mlgen.topology import INDEX_NAME
 
 READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
@@ -219,13 +218,11 @@ def _texts(path: ValuePath, container: Object) -> Texts:
     return tuple(((*path, *at), text) for at, text in command_words(container))
 
 
-@lru_cache(maxsize=8)
-def _words(texts: Texts) -> Texts:
-    """Return the words of a command line and of shell scripts in it.
-
-    This and other results are cached, because most roles have the same command line.
-    """
-    return tuple((at, word) for at, text in texts for word in re.findall(WORD, text))
+@once
+def _words(texts: Texts) -> Iterator[tuple[ValuePath, str]]:
+    """Yield the words of a command line and of shell scripts in it."""
+    for at, text in texts:
+        yield from ((at, word) for word in re.findall(WORD, text))
 
 
 WORD = r"""[^\s"'`;|&()]+"""
@@ -240,9 +237,10 @@ def _writes(path: ValuePath, container: Object) -> Iterator[tuple[ValuePath, str
             yield (*path, "env", number, "value"), item["name"], value
 
 
-@lru_cache(maxsize=8)
-def _written(texts: Texts) -> tuple[tuple[ValuePath, str, str], ...]:
-    return (*_outputs_of(_words(texts)), *_copies(texts))
+@once
+def _written(texts: Texts) -> Iterator[tuple[ValuePath, str, str]]:
+    yield from _outputs_of(_words(texts))
+    yield from _copies(texts)
 
 
 def _outputs_of(words: Texts) -> Iterator[tuple[ValuePath, str, str]]:

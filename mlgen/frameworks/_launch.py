@@ -8,11 +8,11 @@ splits a script as a shell does, but expands no variables. A port that contains 
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any
 
 from mlgen.frameworks._tables import COMMANDS
 from mlgen.jobfile.model import RoleSpec
@@ -259,9 +259,6 @@ DEPTH = 30
 PATH_MAX = 4096
 """The length of a path, limits.h of Linux."""
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 
 def words_of(spec: RoleSpec) -> tuple[str, ...]:
     """Return the command and args of a role's training container, with its templates merged."""
@@ -312,15 +309,6 @@ def _placed(spec: RoleSpec) -> Placed:
         for name in ("command", "args")
         for index, word in enumerate(container.get(name) or [])
     )
-
-
-def once(values: Callable[P, Iterable[T]]) -> Callable[P, tuple[T, ...]]:
-    """Return a function that returns the values of another one, and computes them only once.
-
-    Most roles have the same command and the same files. The cache is small, because it keeps texts.
-    """
-    cached = lru_cache(maxsize=8)(lambda *args, **kwargs: tuple(values(*args, **kwargs)))
-    return cast("Callable[P, tuple[T, ...]]", cached)
 
 
 Parts = tuple[tuple[Placed, ...], tuple[Script, ...], tuple[Launch, ...]]

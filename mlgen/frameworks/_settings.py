@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlgen.frameworks._launch import Files, Placed, commands_of, files_of, once, scripts_of
+from mlgen.frameworks._launch import Files, Placed, commands_of, files_of, scripts_of
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import ValuePath
+from mlgen.shell import once
 from mlgen.topology import INDEX, INDEX_NAME, PodField, Role, Topology
 
 REFERENCE = r"\$(?:\((\w+)\)|\{(\w+)(?::?-([^{}]*))?\}|(\w+))"

@@ -19,7 +19,6 @@ from mlgen.frameworks._launch import (
     commands_of,
     launches_in,
     launches_of,
-    once,
     program_index,
     scripts_of,
     trains,
@@ -29,7 +28,7 @@ from mlgen.frameworks._settings import roles_of, users_of
 from mlgen.frameworks._tables import COMMANDS, problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob, containers_of
 from mlgen.problems import Problem, ValuePath, listed, similar
-from mlgen.shell import cut, is_python, is_shell, program, simple_commands, unclosed
+from mlgen.shell import cut, is_python, is_shell, once, program, simple_commands, unclosed
 from mlgen.topology import Topology
 
 CLOSE = 0.85

@@ -13,14 +13,13 @@ from mlgen.frameworks._launch import (
     commands_of,
     files_of,
     launches_of,
-    once,
     scripts_of,
 )
 from mlgen.frameworks._settings import missing_in, roles_of, variables_of
 from mlgen.frameworks._tables import COMMANDS, problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
-from mlgen.shell import is_python, program
+from mlgen.shell import is_python, once, program
 from mlgen.topology import INDEX, Topology
 
 VARIABLES = COMMANDS["variables"]
