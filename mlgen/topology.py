@@ -141,6 +141,14 @@ class ConfigFiles:
 
 
 @dataclass(frozen=True)
+class PodFiles:
+    """A volume with fields of the pod as files: the field by file name."""
+
+    name: str
+    fields: Mapping[str, PodField]
+
+
+@dataclass(frozen=True)
 class Mount:
     """A volume that is mounted into a container at a path.
 
@@ -148,7 +156,7 @@ class Mount:
         file: the name of the only file to mount, which a helper has written; "" for all files.
     """
 
-    volume: Scratch | SecretFiles | ConfigFiles
+    volume: Scratch | SecretFiles | ConfigFiles | PodFiles
     path: str
     read_only: bool = True
     file: str = ""
@@ -165,6 +173,7 @@ class Helper:
         env: the variables that the script reads, in order.
         last: True if it runs after all other init containers, including those of the user's
             templates, because it waits for other pods. All pods then prepare at the same time.
+        sidecar: True if it runs as long as the pod.
     """
 
     name: str
@@ -173,6 +182,7 @@ class Helper:
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     last: bool = False
+    sidecar: bool = False
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def decides(job: TrainingJob) -> Literal["one", "all", "any"]:
 def is_supervised(job: TrainingJob, roles: Sequence[Role]) -> bool:
     """Return True if the job needs a supervisor, and the job file permits one."""
     policy = job.run_policy
-    configured = policy.restart_scope != "Replica" or policy.give_up_after or policy.metrics_port
+    configured = policy.restart_scope != "Replica" or policy.give_up_after or policy.port
     several = not all(role.decides for role in roles) or decides(job) != "one"
     return job.supervisor and not job.workflow and bool(configured or several)
 
@@ -237,6 +237,7 @@ def _undecided(job: TrainingJob) -> Iterator[Problem]:
     for name, value in (
         ("giveUpAfter", policy.give_up_after),
         ("metricsPort", policy.metrics_port),
+        ("progress", policy.progress),
     ):
         if value not in (None, GiveUpAfter(crashes=0), GiveUpAfter(start_failures=0)):
             yield problem("unsupervised-field", name=name)

@@ -13,6 +13,7 @@ from mlgen.frameworks import _lifecycle, _rules
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._capacity import HostPortAllocation, Size
 from mlgen.frameworks._launch import rendezvous_port
+from mlgen.frameworks._progress import progress_problems, with_requests
 from mlgen.frameworks._tables import problem, variables
 from mlgen.jobfile.gpus import has_devices
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
@@ -455,7 +456,9 @@ class Planner:
             files=self.files,
             only_ready=self.only_ready,
         )
+        topology = with_requests(topology)
         self.collector.extend(_lifecycle.supervision_problems(self.job, roles))
+        self.collector.extend(progress_problems(self.job, roles))
         self.collector.extend(_rules.contradictions(topology))
         cleanup = _lifecycle.cleanup(topology)
         return replace(topology, problems=self.collector.problems, cleanup=cleanup)

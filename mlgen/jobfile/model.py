@@ -43,6 +43,11 @@ def containers_of(template: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*((template.get("spec") or {}).get("containers") or ())]
 
 
+def is_below(path: str, folder: str) -> bool:
+    """Return True if an absolute path is in a folder."""
+    return path.startswith(f"{folder.rstrip('/')}/")
+
+
 @dataclass(frozen=True)
 class RoleSpec:
     """One role of the job file, merged with the fields that apply to all roles.
@@ -105,6 +110,15 @@ class RoleSpec:
         ]
 
     @property
+    def mount_paths(self) -> list[str]:
+        """The folders at which the training container mounts volumes."""
+        patches = (
+            mount for patch in self.container_patches for mount in patch.get("volumeMounts") or ()
+        )
+        paths = (volume.get("mountPath") for volume in (*self.volumes.values(), *patches))
+        return [path for path in paths if isinstance(path, str)]
+
+    @property
     def may_have_more_env(self) -> bool:
         """True if ConfigMaps or Secrets may set any variable of the training container."""
         return bool(self.env_from) or any("envFrom" in patch for patch in self.container_patches)
@@ -143,6 +157,28 @@ class GiveUpAfter:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How the supervisor follows the progress of training. Times are in seconds.
+
+    Attributes:
+        start_seconds: longest time from the start of all replicas to the first report; None for no
+            limit.
+        stalled_seconds: longest time without a report; None for no limit.
+        on_stall: whether to report a stalled job, or also to restart it.
+        file: path of a file in a volume that the training program writes.
+    """
+
+    start_seconds: int | None = None
+    stalled_seconds: int | None = None
+    on_stall: Literal["Report", "Restart"] = "Report"
+    file: str | None = None
+
+
+SERVER_PORT = 8080
+"""The port of the supervisor's HTTP server, unless `runPolicy.metricsPort` sets it."""
+
+
+@dataclass(frozen=True)
 class RunPolicy:
     """Policies for the whole job. Times are in seconds.
 
@@ -153,6 +189,8 @@ class RunPolicy:
             longer count; 0 for never.
         give_up_after: None if the job file does not set it. A supervisor then uses the defaults.
         metrics_port: of the supervisor.
+        progress: None if the supervisor does not follow the progress of training.
+        restart_mode: whether a gang restarts with new pods, or in its pods.
     """
 
     clean_pod_policy: str = "None"
@@ -161,6 +199,8 @@ class RunPolicy:
     backoff_reset_seconds: int = 3600
     give_up_after: GiveUpAfter | None = None
     metrics_port: int | None = None
+    progress: Progress | None = None
+    restart_mode: Literal["Recreate", "InPlace"] = "Recreate"
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
     suspend: bool = False
@@ -173,6 +213,13 @@ class RunPolicy:
         https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy
         """
         return 6 if self.backoff_limit is None else self.backoff_limit
+
+    @property
+    def port(self) -> int | None:
+        """The port of the supervisor's HTTP server; None if it needs none."""
+        if self.progress or self.restart_mode == "InPlace":
+            return self.metrics_port or SERVER_PORT
+        return self.metrics_port
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mlgen.jobfile.model import TrainingJob, containers_of
+from mlgen.jobfile.model import TrainingJob, containers_of, is_below
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar
 from mlgen.objects import network, placement, security, storage
@@ -58,11 +58,13 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
     ]
     for patch in (*patches, *(with_host_ports(role, item) for item in role.spec.templates)):
         pod = merged(pod, patch)
-    memory = storage.shared_memory(role, _training_container_of(role, pod))
+    training = _training_container_of(role, pod)
+    memory = storage.shared_memory(role, training)
     if memory:
         mounting = {"name": container, "volumeMounts": [volume_mount(memory)]}
         volumes = pod_volumes(job, [memory])
         pod = merged(pod, {"spec": {"containers": [mounting], "volumes": volumes}})
+    pod = _with_progress_file(topology, role, training, pod)
     spec = _waiting_last(helpers, _with_init_containers(role, pod))
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
     spec = security.without_token(with_index_variable(role, spec))
@@ -96,6 +98,23 @@ def _plain_pod(job: TrainingJob, role: Role, helpers: list[Helper]) -> dict[str,
         main=training_container(role),
         volumes=pod_volumes(job, mounts) or None,
     )
+
+
+def _with_progress_file(
+    topology: Topology, role: Role, training: dict[str, Any], pod: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a pod whose sidecar mounts the volume of `progress.file`, read-only."""
+    progress = topology.job.run_policy.progress
+    sidecar = next((helper.name for helper in role.helpers if helper.sidecar), "")
+    mounts = training.get("volumeMounts") or []
+    file = progress.file if sidecar and progress else None
+    holding = [mount for mount in mounts if file and is_below(file, mount["mountPath"])]
+    if not holding:
+        return pod
+    mount = max(holding, key=lambda each: len(each["mountPath"])) | {"readOnly": True}
+    patch = {"initContainers": [{"name": sidecar, "volumeMounts": [mount]}]}
+    with_mount: dict[str, Any] = merged(pod, {"spec": patch})
+    return with_mount
 
 
 def _restart_policy(role: Role) -> str | None:
@@ -249,6 +268,7 @@ def helper_container(job: TrainingJob, role: Role, helper: Helper) -> dict[str, 
     return {
         "name": helper.name,
         "image": images[helper.image],
+        **({"restartPolicy": "Always"} if helper.sidecar else {}),
         "command": ["sh", f"{SCRIPTS}/{helper.script}"],
         "env": [{"name": name, "value": value} for name, value in helper.env.items()],
         "resources": GIT_RESOURCES if helper.image == "git" else HELPER_RESOURCES,

@@ -9,7 +9,16 @@ from mlgen.kubernetes.quantity import half
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import JOB, config_name, files_name, metadata
 from mlgen.objects.skeleton import filled
-from mlgen.topology import ConfigFiles, Helper, Mount, Role, Scratch, SecretFiles, Topology
+from mlgen.topology import (
+    ConfigFiles,
+    Helper,
+    Mount,
+    PodFiles,
+    Role,
+    Scratch,
+    SecretFiles,
+    Topology,
+)
 
 FETCH_TIMEOUT = 600
 """Seconds to keep trying to fetch code, unless the job file sets `wait.timeoutSeconds`."""
@@ -170,7 +179,9 @@ def pod_volumes(job: TrainingJob, mounts: Iterable[Mount]) -> list[dict[str, Any
     return [_volume_of(job, volume) for volume in volumes.values()]
 
 
-def _volume_of(job: TrainingJob, volume: Scratch | ConfigFiles | SecretFiles) -> dict[str, Any]:
+def _volume_of(
+    job: TrainingJob, volume: Scratch | ConfigFiles | SecretFiles | PodFiles
+) -> dict[str, Any]:
     source: dict[str, Any]
     if isinstance(volume, Scratch):
         medium = "Memory" if volume.memory else None
@@ -180,6 +191,10 @@ def _volume_of(job: TrainingJob, volume: Scratch | ConfigFiles | SecretFiles) ->
         mode = RUN if any(name.endswith(".sh") for name in volume.files) else None
         files = {"name": config_name(job.name), "items": items or None, "defaultMode": mode}
         source = {"configMap": files}
+    elif isinstance(volume, PodFiles):
+        fields = volume.fields.items()
+        refs = [{"path": path, "fieldRef": {"fieldPath": each.path}} for path, each in fields]
+        source = {"downwardAPI": {"items": refs}}
     else:
         items = [{"key": key, "path": path} for key, path in volume.keys.items()]
         source = {"secret": {"secretName": volume.secret, "items": items or None}}

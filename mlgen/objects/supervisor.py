@@ -15,6 +15,7 @@ from mlgen.objects import services
 from mlgen.objects.labels import (
     COMPONENT,
     DECIDES,
+    INSTANCE,
     JOB,
     ROLE,
     app_labels,
@@ -92,7 +93,7 @@ def plan(
         "startSeconds": bounds.start_seconds,
         "disruptions": bounds.disruptions,
         "backoffResetSeconds": policy.backoff_reset_seconds,
-        "metricsPort": policy.metrics_port,
+        "port": policy.port,
     }
     return {
         name: value
@@ -177,12 +178,18 @@ def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]
     ]
     # Only a TTL deletes its own ConfigMap, with its Job. Until then, a replacement pod may need it.
     own = [] if policy.clean_pod_policy == "All" else [("ConfigMap", program_name(job))]
-    return [*others, *own]
+    server = [("Service", own_name(job))] if listens(job) else []
+    return [*others, *server, *own]
 
 
 def own_name(job: TrainingJob) -> str:
-    """Return the name of the supervisor's Job and of its ServiceAccount, Role and RoleBinding."""
+    """Return the name of the supervisor's Job and of its account, permissions and Service."""
     return f"{job.name}-{NAME}"
+
+
+def listens(job: TrainingJob) -> bool:
+    """Return True if replicas send requests to the supervisor."""
+    return job.run_policy.progress is not None or job.run_policy.restart_mode == "InPlace"
 
 
 def program_name(job: TrainingJob) -> str:
@@ -223,6 +230,9 @@ def supervisor_objects(
     yield from access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
     # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
+    if listens(job):
+        labels = {INSTANCE: job.name, ROLE: NAME}
+        yield services.service(metadata(job, name, NAME), labels)
     program_metadata = metadata(job, program_name(job), NAME)
     yield filled("configmap", metadata=program_metadata, data=files(job.helpers, job_plan))
     # If the training fails, the supervisor's Job fails without retries.
@@ -280,24 +290,24 @@ def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> O
     It copies tolerations and pull secrets, which a cluster may require of every pod, from a
     deciding Job. It does not copy other scheduling fields.
     """
-    job, port = topology.job, topology.job.run_policy.metrics_port
+    job, port = topology.job, topology.job.run_policy.port
     # The supervisor needs only the API server. A mesh proxy could keep its pod from completing.
     mesh = MESH["none"]
-    scrape = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)} if port else {}
+    scrape = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)}
     deciding = next(workload_name(job, role) for role in topology.roles if role.decides)
     jobs = {item["metadata"]["name"]: item for item in objects if item["kind"] == "Job"}
     pod_spec = jobs[deciding]["spec"]["template"]["spec"]
     return filled(
         "supervisor",
         labels=app_labels(job, NAME) | {ROLE: NAME} | mesh["labels"],
-        annotations=mesh["annotations"] | scrape,
+        annotations=mesh["annotations"] | (scrape if job.run_policy.metrics_port else {}),
         name=name,
         files=program_name(job),
         tolerations=pod_spec.get("tolerations"),
         imagePullSecrets=pod_spec.get("imagePullSecrets"),
         image=image(job.helpers),
         exit={"name": "MLGEN_EXIT", "value": "1"} if topology.decides != "one" else None,
-        metrics={"name": "metrics", "containerPort": port} if port else None,
+        port={"name": "metrics", "containerPort": port} if port else None,
         memory=_memory(topology),
         security=RESTRICTED,
     )

@@ -47,7 +47,7 @@ METADATA = ("name", "uid", "creationTimestamp", "ownerReferences", "finalizers",
 
 CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 CONTAINER = ("name", "image", "restartCount", "state", "lastState")
-STATUS = ("phase", "reason", "message", "startTime")
+STATUS = ("phase", "reason", "message", "startTime", "hostIP", "podIPs")
 LISTS: dict[str, tuple[str, ...]] = {
     "conditions": CONDITION,
     "initContainerStatuses": CONTAINER,
@@ -272,6 +272,14 @@ def sidecars(pod: Object) -> list[str]:
     """Return the names of a pod's sidecars."""
     containers = pod["spec"].get("initContainers") or ()
     return [each["name"] for each in containers if each.get("restartPolicy") == "Always"]
+
+
+def senders(pod: Object) -> list[str]:
+    """Return the UID and the addresses of a pod. Pods on the network of their node share its."""
+    status = pod["status"]
+    addresses = [each["ip"] for each in status.get("podIPs") or ()]
+    own = [] if status.get("hostIP") in addresses else addresses
+    return [pod["metadata"]["uid"], *own]
 
 
 def is_deleted(pod: Object) -> bool:

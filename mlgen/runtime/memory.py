@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from mlgen.runtime.cluster import JOB, Object, trimmed
+from mlgen.runtime.cluster import JOB, Object, senders, trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +28,18 @@ class Pods:
         self._changes: list[tuple[str, list[Object]]] = []
         """Events received since the last list or read, to apply after a running list."""
         self._is_told = False
+        self._senders: dict[str, str] = {}
+        """The name of a pod by its UID and by its own address."""
+
+    def sender(self, token: str, address: str) -> Object | None:
+        """Return the pod that sent a request; None for a stranger.
+
+        Its token is the pod's UID, which is random, and which only its own containers and those who
+        may read the pod know. Without one, the address identifies a pod. An address of a node does
+        not.
+        """
+        with self._lock:
+            return self._pods.get(self._senders.get(token) or self._senders.get(address, ""))
 
     def hear(self, change: str, pods: list[Object]) -> None:
         """Apply an event from `Api.watch`."""
@@ -57,12 +69,13 @@ class Pods:
     def _apply(self, change: str, pods: list[Object]) -> None:
         named = {pod["metadata"]["name"]: pod for pod in pods}
         if change == "LISTED":
-            self._pods = named
-        elif change == "DELETED":
-            for name in named:
-                self._pods.pop(name, None)
-        else:
+            self._pods, self._senders = {}, {}
+        gone = [self._pods.pop(name) for name in named if name in self._pods]
+        for key in [key for pod in gone for key in senders(pod)]:
+            self._senders.pop(key, None)
+        if change != "DELETED":
             self._pods.update(named)
+            self._senders.update({key: name for name in named for key in senders(named[name])})
 
 
 class Changes:

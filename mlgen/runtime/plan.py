@@ -81,8 +81,8 @@ class Plan:
     """The limit of the time that a container cannot be started, or a volume mounted."""
     pending_seconds: int = 0
     """The limit of the time that a pod cannot be created or scheduled."""
-    metrics_port: int = 0
-    """The port of the Prometheus metrics; 0 for none."""
+    port: int = 0
+    """The port of the supervisor's HTTP server; 0 for none."""
     avoid_nodes: bool = False
     """True if the gang's Jobs prefer nodes on which no replica has failed."""
 

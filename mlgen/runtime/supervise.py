@@ -12,15 +12,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import sys
 import threading
 import time
 import traceback
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlgen.runtime import api, plan, status
 from mlgen.runtime.api import CONFLICT, GROUPS, NOT_FOUND, REFUSED, ApiError, log_line
@@ -36,11 +36,13 @@ from mlgen.runtime.cluster import (
 )
 from mlgen.runtime.decide import Action, Decision, decide, fail
 from mlgen.runtime.memory import Changes, Pods
+from mlgen.runtime.server import CONNECTIONS, Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mlgen.runtime.plan import Plan
+    from mlgen.runtime.server import Answer, Request
 
 GAP = 0.2
 """Minimum seconds between two passes, to collect events. Longer after a slow pass."""
@@ -64,9 +66,6 @@ TERMINATING = "because it is being terminated"
 """Part of the API server's error in a namespace that is being deleted."""
 
 OWN_FAILURE, UNREACHABLE = 200, 201
-
-CONNECTIONS, CONNECTION_SECONDS = 16, 10.0
-"""The maximum number of connections for metrics, and the maximum duration of each."""
 
 
 class Supervisor:
@@ -353,43 +352,11 @@ def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
     return [*(named if len(named) <= MANY_JOBS else [("Job", every)]), ("Pod", every)]
 
 
-def serve(port: int, text: Callable[[], str]) -> None:
-    """Serve a text at /metrics, forever."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path == "/metrics" else 404)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(text().encode() if self.path == "/metrics" else b"")
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-        free = threading.Semaphore(CONNECTIONS)
-
-        def process_request(self, request: Any, client_address: Any) -> None:
-            if self.free.acquire(blocking=False):
-                super().process_request(request, client_address)
-            else:
-                self.shutdown_request(request)
-
-        def process_request_thread(self, request: Any, client_address: Any) -> None:
-            end = threading.Timer(CONNECTION_SECONDS, self.shutdown_request, [request])
-            end.daemon = True
-            end.start()
-            try:
-                super().process_request_thread(request, client_address)
-            finally:
-                end.cancel()
-                self.free.release()
-
-        def handle_error(self, *_: object) -> None:
-            """Ignore clients that disconnect."""
-
-    Server(("", port), Handler).serve_forever()
+def answer(job: Plan, supervisor: Supervisor, request: Request) -> Answer:
+    """Return the answer to an HTTP request."""
+    if request.method == "GET" and request.path == "/metrics":
+        return HTTPStatus.OK, status.metrics(job, supervisor.data)
+    return HTTPStatus.NOT_FOUND, ""
 
 
 def main(env: Mapping[str, str]) -> int:
@@ -400,8 +367,10 @@ def main(env: Mapping[str, str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     bell, supervisor = threading.Event(), Supervisor(job, client)
     follow(job, client, bell, supervisor.pods)
-    if job.metrics_port:
-        start(serve, job.metrics_port, lambda: status.metrics(job, supervisor.data))
+    if job.port:
+        pods = sum(item.replicas for item in job.workloads)
+        server = Server(partial(answer, job, supervisor), CONNECTIONS + pods)
+        start(server.run, job.port)
     try:
         return int(bool(run(supervisor, bell) and env.get("MLGEN_EXIT")))
     except SystemExit:

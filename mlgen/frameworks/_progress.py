@@ -1,0 +1,81 @@
+"""What replicas need to send requests to the supervisor: progress, and restarts in place."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from mlgen.frameworks._tables import problem
+from mlgen.jobfile.model import Progress, TrainingJob, is_below
+from mlgen.problems import Problem
+from mlgen.topology import Helper, Mount, PodField, PodFiles, Role, Scratch, Topology
+
+POD = "/mlgen/pod"
+"""The folder with the pod's UID, with which the supervisor identifies the sender of a request."""
+
+RUN = "/mlgen/run"
+"""The folder in which the sidecar keeps the number of the attempt while containers restart."""
+
+TOKEN = f"{POD}/uid"
+POD_MOUNT = Mount(PodFiles("mlgen-pod", {"uid": PodField("metadata.uid")}), POD)
+
+URL, TOKEN_PATH = "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN"
+"""The variables in which programs look for the server, and for the path of their token.
+
+https://github.com/kubeflow/trainer/tree/master/docs/proposals/2779-trainjob-progress
+"""
+
+
+def with_requests(topology: Topology) -> Topology:
+    """Return the topology with the variables, volumes and sidecars for requests, if needed."""
+    if not topology.supervised or not topology.job.run_policy.port:
+        return topology
+    return replace(topology, roles=tuple(_role(topology.job, role) for role in topology.roles))
+
+
+def is_in_place(job: TrainingJob, role: Role) -> bool:
+    """Return True if a role restarts in its pods."""
+    return role.gang and job.run_policy.restart_mode == "InPlace"
+
+
+def _role(job: TrainingJob, role: Role) -> Role:
+    progress, helpers = job.run_policy.progress, role.helpers
+    file = _file(progress, role)
+    watched = {"MLGEN_FILE": file} if file else {}
+    run = [Mount(Scratch("mlgen-run"), RUN, read_only=False)] if is_in_place(job, role) else []
+    if watched or run:
+        env = {"MLGEN_SUPERVISOR": _server(job)} | watched
+        mounts = (POD_MOUNT, *run)
+        sidecar = Helper("supervised", "supervised.sh", "wait", env, mounts, sidecar=True)
+        helpers = (sidecar, *role.helpers)
+    if not progress:
+        return replace(role, helpers=helpers)
+    own = {URL: f"{_server(job)}/progress", TOKEN_PATH: TOKEN}
+    mounts = (*role.mounts, POD_MOUNT)
+    return replace(role, env={**role.env, **own}, mounts=mounts, helpers=helpers)
+
+
+def _file(progress: Progress | None, role: Role) -> str:
+    """Return `progress.file` if a volume of a role's training container contains it, else ""."""
+    file = (progress and progress.file) or ""
+    return file if any(is_below(file, path) for path in role.spec.mount_paths) else ""
+
+
+def _server(job: TrainingJob) -> str:
+    """Return the URL of the supervisor."""
+    domain = job.network.cluster_domain
+    suffix = f".{job.namespace}.svc.{domain}" if domain else ""
+    return f"http://{job.name}-supervisor{suffix}:{job.run_policy.port}"
+
+
+def progress_problems(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
+    """Yield the problems of `runPolicy.progress` and `runPolicy.restartMode`."""
+    policy, has_gang = job.run_policy, any(role.gang for role in roles)
+    progress = policy.progress
+    if progress and progress.on_stall == "Restart":
+        if not has_gang:
+            yield problem("restart-without-gang")
+        if progress.start_seconds is None and progress.stalled_seconds is None:
+            yield problem("restart-without-limit")
+    if progress and progress.file and not any(_file(progress, role) for role in roles):
+        yield problem("file-outside-volume", file=progress.file)
+    if policy.restart_mode == "InPlace" and not has_gang:
+        yield problem("in-place-without-gang")

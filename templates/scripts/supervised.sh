@@ -1,0 +1,69 @@
+#!/bin/sh
+# Connects a pod with the supervisor of its job. Runs as a sidecar in busybox.
+#
+#   MLGEN_SUPERVISOR  URL of the supervisor
+#   MLGEN_FILE        a file of the training program: each change is reported. Optional.
+#   /mlgen/run        a volume, if the job restarts in place. It keeps the number of the attempt
+#                     while all containers of the pod restart. Optional.
+#
+# The exit code 75 restarts all containers of the pod (restartPolicyRules).
+
+number=/mlgen/run/attempt
+
+request() {
+  wget -q -T 150 -O - --header "Authorization: Bearer $(cat /mlgen/pod/uid)" "$@" 2> /dev/null
+}
+
+changed() {
+  stat -c '%Y %s' "$MLGEN_FILE" 2> /dev/null
+}
+
+# Report each change of the file. A file from an earlier attempt is not a report.
+report() {
+  last=$(changed)
+  while sleep 5; do
+    now=$(changed)
+    [ "$now" != "$last" ] || continue
+    text=$(head -c 60000 "$MLGEN_FILE")
+    case $text in
+      '{'*) ;;
+      *) text='{}' ;;
+    esac
+    request --post-data "$text" "$MLGEN_SUPERVISOR/progress" && last=$now
+  done
+}
+
+# Wait for the start of the next attempt if this pod has run before, then until it must restart.
+follow() {
+  query=attempt
+  [ ! -e "$number" ] || query=after
+  attempt=$(cat "$number" 2> /dev/null)
+  [ "$query" = after ] || start ""
+  while :; do
+    answer=$(request "$MLGEN_SUPERVISOR/attempt?$query=$attempt") || sleep 1
+    case $answer in
+      restart) exit 75 ;;
+      start\ *)
+        query=attempt
+        start "${answer#start }"
+        ;;
+      is\ *)
+        attempt=${answer#is }
+        echo "$attempt" > "$number"
+        ;;
+    esac
+  done
+}
+
+# Let the other containers start. The kubelet creates an empty log for each run of a container.
+start() {
+  attempt=$1
+  echo "$attempt" > "$number"
+  echo started > /dev/termination-log
+}
+
+# A shell runs a trap only while it waits for a background process.
+trap 'exit 0' TERM
+[ -z "$MLGEN_FILE" ] || report &
+[ ! -d /mlgen/run ] || follow &
+wait $!
