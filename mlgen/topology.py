@@ -236,6 +236,7 @@ class Role:
         gang: True if it restarts together with the other roles in the gang.
         alone: True if a failed replica restarts alone, although the role is in the gang. The gang
             then restarts only if a replica is preempted, drained or lost.
+        in_place: True if the containers restart in their pods when the gang restarts.
         tolerates_failure: True if the other replicas continue when one of them fails.
         port: the port on which peers reach a replica.
         more_ports: additional ports, by name.
@@ -272,6 +273,7 @@ class Role:
     restart: str = "Never"
     gang: bool = False
     alone: bool = False
+    in_place: bool = False
     tolerates_failure: bool = False
     port: int | None = None
     more_ports: Mapping[str, int] = field(default_factory=dict)

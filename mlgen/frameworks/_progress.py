@@ -31,16 +31,12 @@ def with_requests(topology: Topology) -> Topology:
     return replace(topology, roles=tuple(_role(topology.job, role) for role in topology.roles))
 
 
-def is_in_place(job: TrainingJob, role: Role) -> bool:
-    """Return True if a role restarts in its pods."""
-    return role.gang and job.run_policy.restart_mode == "InPlace"
-
-
 def _role(job: TrainingJob, role: Role) -> Role:
     progress, helpers = job.run_policy.progress, role.helpers
+    role = replace(role, in_place=role.gang and job.run_policy.restart_mode == "InPlace")
     file = _file(progress, role)
     watched = {"MLGEN_FILE": file} if file else {}
-    run = [Mount(Scratch("mlgen-run"), RUN, read_only=False)] if is_in_place(job, role) else []
+    run = [Mount(Scratch("mlgen-run"), RUN, read_only=False)] if role.in_place else []
     if watched or run:
         env = {"MLGEN_SUPERVISOR": _server(job)} | watched
         mounts = (POD_MOUNT, *run)

@@ -10,6 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob, containers_of, is_below
+from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar
 from mlgen.objects import network, placement, security, storage
@@ -29,13 +30,19 @@ HELPER_RESOURCES = {
 }
 """Enough to copy kubectl and to run a shell script. Kubeflow's 10Mi is too little."""
 
+SIDECAR_RESOURCES = {
+    "requests": {"cpu": "10m", "memory": "16Mi"},
+    "limits": {"cpu": "200m", "memory": "64Mi"},
+}
+"""Enough for a shell that waits. Every pod has these requests as long as it runs."""
+
 GIT_RESOURCES = {
     "requests": {"cpu": "50m", "memory": "128Mi"},
     "limits": {"cpu": "1", "memory": "1Gi"},
 }
 """Git unpacks a large repository in memory."""
 
-RESOURCES = (HELPER_RESOURCES, GIT_RESOURCES)
+RESOURCES = (HELPER_RESOURCES, SIDECAR_RESOURCES, GIT_RESOURCES)
 
 
 def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
@@ -95,7 +102,7 @@ def _plain_pod(job: TrainingJob, role: Role, helpers: list[Helper]) -> dict[str,
         service_account=service_account(job, role),
         pull_secrets=list(role.spec.image_pull_secrets) or None,
         helpers=[helper_container(job, role, helper) for helper in helpers] or None,
-        main=training_container(role),
+        main=training_container(role) | _own_restart(role),
         volumes=pod_volumes(job, mounts) or None,
     )
 
@@ -268,13 +275,51 @@ def helper_container(job: TrainingJob, role: Role, helper: Helper) -> dict[str, 
     return {
         "name": helper.name,
         "image": images[helper.image],
-        **({"restartPolicy": "Always"} if helper.sidecar else {}),
+        **(_sidecar_fields(role) if helper.sidecar else {}),
         "command": ["sh", f"{SCRIPTS}/{helper.script}"],
         "env": [{"name": name, "value": value} for name, value in helper.env.items()],
-        "resources": GIT_RESOURCES if helper.image == "git" else HELPER_RESOURCES,
+        "resources": _resources(helper),
         "securityContext": _training_user_context(role) if helper.image == "main" else RESTRICTED,
         "volumeMounts": [volume_mount(mount) for mount in (*helper.mounts, SCRIPT_MOUNT)],
     }
+
+
+IN_PLACE = 75
+"""The exit code with which the sidecar restarts all containers of its pod."""
+
+
+def _resources(helper: Helper) -> dict[str, Any]:
+    if helper.sidecar:
+        return SIDECAR_RESOURCES
+    return GIT_RESOURCES if helper.image == "git" else HELPER_RESOURCES
+
+
+def _restart_rule(operator: str, codes: list[int]) -> dict[str, Any]:
+    """Return the field by which a container that exits restarts all containers of its pod.
+
+    https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-all-containers
+    """
+    exit_codes: dict[str, Any] = {"operator": operator, "values": codes}
+    return {"restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": exit_codes}]}
+
+
+def _sidecar_fields(role: Role) -> dict[str, Any]:
+    """Return the fields of a sidecar. In place, the other containers start when it has started."""
+    always: dict[str, Any] = {"restartPolicy": "Always"}
+    if not role.in_place:
+        return always
+    command = ["test", "-s", "/dev/termination-log"]
+    probe = {"exec": {"command": command}, "periodSeconds": 1, "failureThreshold": INT32_MAX}
+    return always | _restart_rule("In", [IN_PLACE]) | {"startupProbe": probe}
+
+
+def _own_restart(role: Role) -> dict[str, Any]:
+    """Return the fields by which the exit of a training container restarts its pod in place."""
+    if not role.in_place or role.alone:
+        return {}
+    if role.serves:
+        return {"restartPolicy": "Always"} | _restart_rule("NotIn", [])
+    return {"restartPolicy": "Never"} | _restart_rule("NotIn", [0])
 
 
 def _training_user_context(role: Role) -> dict[str, Any]:

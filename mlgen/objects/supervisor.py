@@ -94,6 +94,7 @@ def plan(
         "disruptions": bounds.disruptions,
         "backoffResetSeconds": policy.backoff_reset_seconds,
         "port": policy.port,
+        "inPlace": policy.restart_mode == "InPlace" and scope != "Replica",
     }
     return {
         name: value

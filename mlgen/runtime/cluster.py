@@ -71,6 +71,8 @@ class Seen:
     """By name of a workload that belongs to another job or application: the owner."""
     refused: dict[str, str] = field(default_factory=dict)
     """By name of a workload: why it cannot be changed, after several attempts."""
+    waiting: dict[str, int] = field(default_factory=dict)
+    """By UID of a pod that waits for the next attempt: the attempt that it has run last."""
 
 
 def trimmed(pod: Object) -> Object:
@@ -280,6 +282,40 @@ def senders(pod: Object) -> list[str]:
     addresses = [each["ip"] for each in status.get("podIPs") or ()]
     own = [] if status.get("hostIP") in addresses else addresses
     return [pod["metadata"]["uid"], *own]
+
+
+SIDECAR = "supervised"
+"""The name of the sidecar that connects a pod with the supervisor."""
+
+RESTARTING = "RestartingAllContainers"
+"""The reason of a container that the kubelet has removed to restart all containers of a pod
+(pkg/kubelet/kubelet_pods.go). Its exit code, 137, is not the code of the container."""
+
+
+def is_alone(pod: Object) -> bool:
+    """Return whether the sidecar of a pod has restarted while the training container runs."""
+    starts = {}
+    for each in containers(pod):
+        starts[each["name"]] = (each["state"].get("running") or {}).get("startedAt", "")
+    own = starts.pop(SIDECAR, "")
+    return bool(own) and any("" < start < own for start in starts.values())
+
+
+def with_ends(pod: Object, before: Object) -> Object:
+    """Return a pod with the ends of its containers that were removed since it was observed before.
+
+    When the kubelet restarts all containers of a pod, it reports the exit code of the container
+    that failed only for a moment.
+    """
+    known = {each["name"]: each for each in containers(before)}
+    for each in containers(pod):
+        last = each.get("lastState", {}).get("terminated") or {}
+        old = known.get(each["name"])
+        if last.get("reason") == RESTARTING and old:
+            is_new = each["restartCount"] != old["restartCount"]
+            run = old["state"] if is_new else old.get("lastState", {})
+            each["lastState"] = {"terminated": run.get("terminated") or last}
+    return pod
 
 
 def is_deleted(pod: Object) -> bool:

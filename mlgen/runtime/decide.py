@@ -98,6 +98,7 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
     actions = []
     for item, observed in unfinished(plan.workloads, seen):
         stops = state.phase in ("Stopping", "BackingOff") and item in plan.gang
+        stops = stops and not state.in_place
         if stops != is_suspended(observed) and (stops or _is_due(plan, seen, state, item)):
             actions.append(_switch(item, observed, state, on=not stops))
         elif state.phase == "BackingOff" and (patch := forgotten(plan, item, observed)):

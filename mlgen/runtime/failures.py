@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mlgen.runtime.cluster import (
     INDEXES,
+    RESTARTING,
     Object,
     Seen,
     condition,
@@ -140,7 +141,7 @@ def failures(
     for item, pod in pods_of(workloads, seen, mark):
         observed = seen.workloads[item.name]
         if stopped is not None or not observed or not _is_excess(observed, pod):
-            found += _failures(plan, item, pod, stopped)
+            found += _failures(plan, seen, item, pod, stopped)
     return found
 
 
@@ -154,7 +155,9 @@ def _is_excess(observed: Object, pod: Object) -> bool:
     return index.isdecimal() and size is not None and int(index) >= size
 
 
-def _failures(plan: Plan, item: Workload, pod: Object, stopped: float | None) -> Iterator[Failure]:
+def _failures(
+    plan: Plan, seen: Seen, item: Workload, pod: Object, stopped: float | None
+) -> Iterator[Failure]:
     """Yield the failures of a pod: a disruption, a rejection, or failed containers."""
     status, name, node = pod["status"], pod["metadata"]["name"], pod["spec"].get("nodeName", "")
     created, told = pod["metadata"]["creationTimestamp"], told_at(pod)
@@ -167,6 +170,7 @@ def _failures(plan: Plan, item: Workload, pod: Object, stopped: float | None) ->
             code = max(last_end(each).get("exitCode") or 0 for each in by_name.values())
             yield Failure(created, code or 1, "Error", name, retryable=True, node=node)
         return  # ignore events after the end of training
+    returned = pod["metadata"]["uid"] in seen.waiting
     if reason := disruption(pod, stopped):
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DISRUPTION)
         return
@@ -178,11 +182,16 @@ def _failures(plan: Plan, item: Workload, pod: Object, stopped: float | None) ->
     ends = [each["name"] for each in status.get("initContainerStatuses", ())] + [item.container]
     for container in [each for each in ends if each not in sidecars(pod) and each in by_name]:
         end = last_end(by_name[container])
-        code = end.get("exitCode")
+        if plan.in_place and not returned:  # the last end may be from an earlier attempt
+            end = by_name[container]["state"].get("terminated") or {}
+        code = end.get("exitCode") if end.get("reason") != RESTARTING else 0
         # A deleted pod exits because of the deletion. Only its node's clock shows when.
         own = code in CRASHES or end.get("reason") == "OOMKilled"
         if code and (own or not is_deleted(pod)):
+            returned = False
             yield _exit(plan, item, pod, container, end)
+    if returned and stopped is None:  # and the kubelet has reported no exit code
+        yield Failure(created, 137, RESTARTING, name, retryable=True, node=node)
 
 
 def _exit(plan: Plan, item: Workload, pod: Object, container: str, end: Object) -> Failure:

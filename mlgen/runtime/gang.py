@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mlgen.runtime import in_place
 from mlgen.runtime import status as job_status
 from mlgen.runtime.cluster import (
     Object,
@@ -38,6 +39,8 @@ SETTLE_SECONDS = 5.0
 
 def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     """Return the next state of a gang, from the observed objects."""
+    if state.in_place and in_place.is_suspended_by_others(plan, seen):
+        state = replace(state, phase="Running", in_place=False, until=0.0, cause=None)
     step = {"Stopping": _stopping, "BackingOff": _backing_off}.get(state.phase, _running)
     return step(plan, seen, state, now)
 
@@ -51,8 +54,11 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
     """Return the state of a gang that starts or runs, or that has failed."""
     gang = unfinished(plan.gang, seen)
     stopped = [(item, each) for item, each in gang if is_suspended(each) and not plan.waits(item)]
-    held = state.phase == "Starting" and any(not is_paused(plan, state, *pair) for pair in stopped)
-    state = replace(state, phase="Starting" if held else "Running")
+    starting = state.phase == "Starting"
+    held = starting and any(not is_paused(plan, state, *pair) for pair in stopped)
+    waits = state.in_place and any(each != state.attempt for each in seen.waiting.values())
+    held = held or waits
+    state = replace(state, phase="Starting" if held else "Running", in_place=waits)
     paused = [item for item, each in gang if is_paused(plan, state, item, each)]
     if not held and any(not plan.waits(item) for item in paused):
         return replace(state, members=(), running=0.0)
@@ -70,7 +76,9 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
         return replace(state, settled=settled)
     state = forgiven(plan, state, now)
     state = replace(state, phase="Stopping", cause=cause, members=(), running=0.0, settled=0.0)
-    return _refused(plan, seen, state, now)
+    if in_place.is_possible(plan, seen, state):
+        return replace(state, in_place=True, until=now + in_place.STOP_SECONDS)
+    return _refused(plan, seen, replace(state, in_place=False), now)
 
 
 def forgiven(plan: Plan, state: State, now: float) -> State:
@@ -96,6 +104,8 @@ def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
     """
     stopped = now if state.phase == "Stopping" else None
     items = tuple(item for item, _ in unfinished(plan.gang, seen))
+    waiting = {uid: each for uid, each in seen.waiting.items() if each == state.attempt}
+    seen = replace(seen, waiting=waiting)
     found = failures(plan, items, seen, state.mark, stopped)
     gone = {*state.members} - {job_status.member(pod["metadata"]["uid"]) for pod in seen.pods}
     if stopped is None and len(gone) > max(0, len(state.members) - _sizes(plan, seen)[0]):
@@ -112,6 +122,8 @@ def _may_change(cause: Failure, plan: Plan, seen: Seen) -> bool:
     the Job is suspended before, the pod is deleted with its log. The phase of a pod that exits
     at once is Pending until then (mergePodStatus in pkg/kubelet/status/status_manager.go).
     """
+    if plan.in_place:  # the kubelet restarts the containers at once, and keeps the pod
+        return not cause.retryable
     pods = [pod for _, pod in pods_of(plan.jobs, seen) if pod["metadata"]["name"] == cause.pod]
     return not cause.retryable or any(pod["status"].get("phase") != "Failed" for pod in pods)
 
@@ -123,6 +135,10 @@ def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
     than the exceptions of the peers.
     """
     state = replace(state, cause=_cause(plan, seen, state, now))
+    if state.in_place:
+        if now >= state.until or not in_place.is_whole(plan, seen, state):
+            return replace(state, in_place=False, until=0.0)
+        return judged(plan, state, now) if in_place.all_wait(plan, seen, state) else state
     if not _is_quiet(plan, seen, now):
         return state
     state = _refused(plan, seen, state, now)
@@ -156,7 +172,8 @@ def judged(plan: Plan, state: State, now: float) -> State:
         text += f" after {state.spent} restarts (runPolicy.backoffLimit)"
         return ended(state, now, code, "BackoffLimitExceeded", text)
     until = now + _delay(plan, state.spent)
-    avoid = job_status.avoided(state, cause.node) if plan.avoid_nodes else ""
+    is_kept = plan.avoid_nodes or plan.in_place
+    avoid = job_status.avoided(state, cause.node) if is_kept else ""
     state = replace(state, restarts=state.restarts + 1, spent=state.spent + 1, avoid=avoid)
     return replace(state, phase="BackingOff", until=until)
 
@@ -170,6 +187,11 @@ def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
 
     A delay above the maximum was stored with a wrong clock, and is ignored.
     """
+    if state.in_place:
+        state = replace(state, in_place=in_place.is_whole(plan, seen, state))
+    if state.in_place:
+        waits = in_place.all_wait(plan, seen, state) and not now < state.until <= now + MAX_DELAY
+        return replace(state, phase="Starting", until=0.0, cause=None) if waits else state
     if now < state.until <= now + MAX_DELAY or not _is_quiet(plan, seen, now):
         return state
     gang = unfinished(plan.gang, seen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from mlgen.runtime.cluster import JOB, Object, senders, trimmed
+from mlgen.runtime.cluster import JOB, Object, senders, trimmed, with_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +68,8 @@ class Pods:
 
     def _apply(self, change: str, pods: list[Object]) -> None:
         named = {pod["metadata"]["name"]: pod for pod in pods}
+        for name in named.keys() & self._pods:
+            with_ends(named[name], self._pods[name])
         if change == "LISTED":
             self._pods, self._senders = {}, {}
         gone = [self._pods.pop(name) for name in named if name in self._pods]

@@ -86,6 +86,8 @@ class Plan:
     avoid_nodes: bool = False
     """True if the gang's Jobs prefer nodes on which no replica has failed."""
 
+    in_place: bool = False
+    """True if the gang restarts in its pods, see `gate`."""
     set: str = ""
     """The value of the annotation SET in the pods of this job's Jobs. Jobs with other values are
     ignored, unless this is ""."""

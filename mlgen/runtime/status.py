@@ -65,9 +65,11 @@ class State:
     """The number of consecutive quick failures with the same exit code."""
     quick_code: int = 0
     until: float = 0.0
-    """When the gang starts again."""
+    """When the gang starts again, or when a gang that stops in place must be stopped otherwise."""
     mark: str = ""
     """The creationTimestamp of the last pod before the last restart."""
+    in_place: bool = False
+    """True while the gang restarts in its pods."""
     members: tuple[str, ...] = ()
     """The gang's running pods, as short UIDs (`member`). A pod that disappears was deleted, or its
     node was lost."""

@@ -35,6 +35,7 @@ from mlgen.runtime.cluster import (
     unfinished,
 )
 from mlgen.runtime.decide import Action, Decision, decide, fail
+from mlgen.runtime.gate import Gate
 from mlgen.runtime.memory import Changes, Pods
 from mlgen.runtime.server import CONNECTIONS, Server
 
@@ -79,6 +80,7 @@ class Supervisor:
         decide: Callable[[Plan, Seen, float], Decision] = decide,
     ) -> None:
         self.pods = Pods(client, plan.job)
+        self.gate = Gate()
         self._listed_until = 0.0
         self._decide = decide
         self._plan = plan
@@ -121,6 +123,7 @@ class Supervisor:
         version = self._read_status()
         if version is None:
             return 0.0
+        self.gate.update(status.load(self.data, self._plan.run))
         seen, fresh = self._observe()
         self._report(seen)
         now = self._clock()
@@ -186,7 +189,8 @@ class Supervisor:
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
         refused = self._changes.refused(self.data)
-        return Seen(workloads, pods, self.data, taken, refused), told is None
+        waiting = dict(self.gate.waiting)
+        return Seen(workloads, pods, self.data, taken, refused, waiting), told is None
 
     def _workloads(self) -> tuple[dict[str, Object | None], dict[str, str]]:
         """Return the job's workloads, and the owner of each one that belongs to another job.
@@ -356,6 +360,11 @@ def answer(job: Plan, supervisor: Supervisor, request: Request) -> Answer:
     """Return the answer to an HTTP request."""
     if request.method == "GET" and request.path == "/metrics":
         return HTTPStatus.OK, status.metrics(job, supervisor.data)
+    pod = supervisor.pods.sender(request.token, request.address)
+    if not pod:
+        return HTTPStatus.FORBIDDEN, "the sender is not a pod of the job\n"
+    if request.method == "GET" and request.path == "/attempt":
+        return supervisor.gate.answer(pod, request.query)
     return HTTPStatus.NOT_FOUND, ""
 
 
@@ -370,6 +379,7 @@ def main(env: Mapping[str, str]) -> int:
     if job.port:
         pods = sum(item.replicas for item in job.workloads)
         server = Server(partial(answer, job, supervisor), CONNECTIONS + pods)
+        supervisor.gate.ring, supervisor.gate.wake = bell.set, server.wake
         start(server.run, job.port)
     try:
         return int(bool(run(supervisor, bell) and env.get("MLGEN_EXIT")))

@@ -1,0 +1,64 @@
+"""Whether a gang can restart in its pods. `gate` shows how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlgen.runtime.cluster import (
+    Object,
+    Seen,
+    condition,
+    counts,
+    is_deleted,
+    is_suspended,
+    pods_of,
+    unfinished,
+)
+from mlgen.runtime.failures import DISRUPTION, REJECTION, is_cut_off
+
+if TYPE_CHECKING:
+    from mlgen.runtime.plan import Plan
+    from mlgen.runtime.status import State
+
+STOP_SECONDS = 60.0
+"""Seconds after which a gang that has not stopped in place is stopped by suspending its Jobs."""
+
+
+def is_possible(plan: Plan, seen: Seen, state: State) -> bool:
+    """Return whether a failed gang can restart in its pods.
+
+    A second failure on a node restarts the gang with new pods, elsewhere if there is another node.
+    """
+    cause = state.cause
+    if not plan.in_place or not cause or cause.kind in (DISRUPTION, REJECTION):
+        return False
+    return cause.node not in state.avoid.split() and is_whole(plan, seen, state)
+
+
+def is_whole(plan: Plan, seen: Seen, state: State) -> bool:
+    """Return whether every replica of a gang has a pod whose containers can restart."""
+    found = unfinished(plan.gang, seen)
+    wanted = sum(counts(each)[0] for _, each in found)
+    done = sum(int(each["status"].get("succeeded") or 0) for _, each in found)
+    return not done and len(_pods(plan, seen, state)) >= wanted
+
+
+def all_wait(plan: Plan, seen: Seen, state: State) -> bool:
+    """Return whether every pod of a gang waits for the next attempt."""
+    return all(pod["metadata"]["uid"] in seen.waiting for pod in _pods(plan, seen, state))
+
+
+def is_suspended_by_others(plan: Plan, seen: Seen) -> bool:
+    """Return whether a user or a queue has suspended a workload of a gang in its pods."""
+    found = unfinished(plan.gang, seen)
+    return any(is_suspended(each) and not plan.waits(item) for item, each in found)
+
+
+def _pods(plan: Plan, seen: Seen, state: State) -> list[Object]:
+    """Return the pods of a gang that are on their nodes, and not about to end."""
+    return [
+        pod
+        for _, pod in pods_of(plan.gang, seen, state.mark)
+        if pod["status"].get("phase") in ("Pending", "Running")
+        and not (is_deleted(pod) or condition(pod, "DisruptionTarget") or is_cut_off(pod))
+    ]
