@@ -83,8 +83,9 @@ class Plan:
     """The limit of the time that a pod cannot be created or scheduled."""
     metrics_port: int = 0
     """The port of the Prometheus metrics; 0 for none."""
-    avoid_nodes: bool = False
-    """True if the gang's Jobs prefer nodes on which no replica has failed."""
+    avoid_nodes: str = ""
+    """How the gang's Jobs avoid nodes that failed: `Preferred`, `Required`, or "" for not at all.
+    """
 
     set: str = ""
     """The value of the annotation SET in the pods of this job's Jobs. Jobs with other values are

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlgen.runtime.cluster import PREFERRED, RECORD, Seen
+from mlgen.runtime.cluster import PREFERRED, RECORD, REQUIRED, Seen
 from mlgen.runtime.decide import Action, advance, decide
 from mlgen.runtime.failures import Failure
 from mlgen.runtime.plan import Order, Plan, Workload
@@ -662,7 +662,7 @@ def test_an_old_pod_that_a_late_watch_shows_again_is_no_member():
     assert () == after(GANG, seen(pod("w-0", phase="Running"), state=state)).members
 
 
-AVOIDING = replace(GANG, avoid_nodes=True, backoff_limit=9)
+AVOIDING = replace(GANG, avoid_nodes="Preferred", backoff_limit=9)
 AVOIDED = {
     "the first": ("", "b", "b"),
     "the last one first": ("a", "b", "b a"),
@@ -720,6 +720,33 @@ def test_jobs_are_resumed_away_from_nodes_unless_their_user_prefers_others(case)
     assert resumed.more == ({"template": {"spec": {"affinity": affinity}}} if moves else None)
     assert resumed.text == ("resuming away from b a:" if moves else "resuming")
     assert scaled.more is None
+
+
+GPU = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
+ONE = [{"key": "metadata.name", "operator": "In", "values": ["c"]}]
+REQUIREMENTS = {
+    "no affinity": ([], [{}]),
+    "the user's terms": ([GPU, {"matchFields": ONE}], [GPU, {"matchFields": ONE}]),
+    "that of an earlier restart": ([{**GPU, **term("a")["preference"]}], [GPU]),
+    "a term that matches no node": ([{}, GPU], [GPU]),
+}
+
+
+@pytest.mark.parametrize("case", REQUIREMENTS)
+def test_nodes_are_excluded_from_every_term(case):
+    terms, expected = REQUIREMENTS[case]
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}} if terms else None
+    start = replace(RUNNING, phase="Starting", avoid="b a", mark=stamp(NOW))
+    worker = {**STOPPED, "template": {"affinity": affinity}}
+    plan = replace(AVOIDING, avoid_nodes="Required")
+    what = settled(seen(W0, state=start, worker=worker, ps=server(0, 0)), plan)
+
+    more = decide(plan, what, NOW).actions[0].more
+
+    away = term("b", "a")["preference"]["matchFields"]
+    found = more["template"]["spec"]["affinity"]["nodeAffinity"]
+    new = [{**each, "matchFields": [*each.get("matchFields", ()), *away]} for each in expected]
+    assert {REQUIRED: {"nodeSelectorTerms": new}} == found
 
 
 def test_a_job_is_suspended_where_it_is():

@@ -14,7 +14,7 @@ from runtime import rights
 from runtime.controllers import Controllers, find, is_deleted, is_final, is_tracked
 
 from mlgen.runtime.api import CONFLICT, NOT_FOUND, ApiError
-from mlgen.runtime.cluster import PREFERRED, TRACKING
+from mlgen.runtime.cluster import PREFERRED, REQUIRED, TRACKING
 from mlgen.runtime.status import stamp
 
 EPOCH = 1_800_000_000.0
@@ -57,10 +57,12 @@ INDEXES = {
 
 
 def avoided(owner):
-    """Return the nodes that the template of a Job does not prefer."""
+    """Return the nodes that the template of a Job does not prefer, or excludes."""
     affinity = owner["spec"].get("template", {}).get("spec", {}).get("affinity", {})
-    terms = affinity.get("nodeAffinity", {}).get(PREFERRED, [])
-    fields = [field for term in terms for field in term["preference"]["matchFields"]]
+    of_node = affinity.get("nodeAffinity", {})
+    terms = [term["preference"] for term in of_node.get(PREFERRED, [])]
+    terms += of_node.get(REQUIRED, {}).get("nodeSelectorTerms", [])
+    fields = [field for term in terms for field in term["matchFields"]]
     return {name for field in fields for name in field["values"]}
 
 
