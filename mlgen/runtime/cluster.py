@@ -83,6 +83,8 @@ def trimmed(pod: Object) -> Object:
     metadata["labels"] = _picked(pod["metadata"].get("labels") or {}, INDEXES)
     for key, names in LISTS.items():
         status[key] = [_picked(each, names) for each in pod["status"].get(key) or ()]
+    if devices := unhealthy(pod):
+        status["unhealthy"] = devices
     spec = _picked(pod["spec"], ("nodeName",))
     if always := sidecars(pod):
         spec["initContainers"] = [{"name": name, "restartPolicy": "Always"} for name in always]
@@ -283,6 +285,23 @@ def last_end(container: Object) -> Object:
     """Return the end of a container's current or previous run; {} if there is none."""
     last = container.get("lastState", {}).get("terminated")
     return container["state"].get("terminated") or last or {}
+
+
+def unhealthy(pod: Object) -> list[str]:
+    """Return the devices of a pod that the kubelet reports as unhealthy: `nvidia.com/gpu GPU-1`.
+
+    Their health may also be Unknown, for example while a device plugin restarts (KEP-4680).
+    """
+    allocated = [
+        kind for each in containers(pod) for kind in each.get("allocatedResourcesStatus") or ()
+    ]
+    found = [
+        f"{kind['name']} {device['resourceID']}"
+        for kind in allocated
+        for device in kind.get("resources") or ()
+        if device.get("health") == "Unhealthy"
+    ]
+    return list(dict.fromkeys(found)) or list(pod["status"].get("unhealthy", ()))
 
 
 def sidecars(pod: Object) -> list[str]:

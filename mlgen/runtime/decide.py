@@ -34,7 +34,7 @@ from mlgen.runtime.cluster import (
     unfinished,
     whole,
 )  # fmt: skip
-from mlgen.runtime.failures import DISRUPTION, failures, first, obstacle
+from mlgen.runtime.failures import failures, first, obstacle
 from mlgen.runtime.gang import DISRUPTED, ended, forgotten, is_held, is_paused
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def ends_of_jobs(plan: Plan, seen: Seen, state: State) -> Iterator[tuple[int, st
     if len(names) == len(plan.deciding) or (names and plan.decides == "any"):
         cause = state.cause if state.phase == "Stopping" else None
         by_policy = any((ends[name] or {}).get("reason") == "SuccessPolicy" for name in names)
-        if cause and cause.kind == DISRUPTION and not by_policy and _ended_early(plan, seen, names):
+        if cause and cause.is_disruption and not by_policy and _ended_early(plan, seen, names):
             yield DISRUPTED, "EndedEarly", f"{cause.text}; {EARLY}"
         yield 0, "JobSucceeded", f"{', '.join(names)} succeeded"
     waits = plan.decides == "any" and not all(ends[name] for name in plan.deciding)

@@ -134,13 +134,13 @@ def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
 def judged(plan: Plan, state: State, now: float) -> State:
     """Return the state of a stopped gang: a restart after a delay, or the end of the job."""
     cause, text = state.cause, job_status.why(state)
-    if not cause or cause.kind == DISRUPTION:
+    if not cause or cause.is_disruption:
         if plan.disruptions and state.disturbed >= plan.disruptions:
             text += f" after {state.disturbed} disruptions (runPolicy.giveUpAfter.disruptions)"
             return ended(state, now, DISRUPTED, "TooManyDisruptions", text)
         until = now + _delay(plan, state.disturbed)
         state = replace(state, disruptions=state.disruptions + 1, disturbed=state.disturbed + 1)
-        return replace(state, phase="BackingOff", until=until)
+        return replace(state, phase="BackingOff", until=until, avoid=_avoided(plan, state))
     code = cause.code or DISRUPTED
     if not cause.retryable:
         text += ", which restartPolicy does not retry"
@@ -156,9 +156,19 @@ def judged(plan: Plan, state: State, now: float) -> State:
         text += f" after {state.spent} restarts (runPolicy.backoffLimit)"
         return ended(state, now, code, "BackoffLimitExceeded", text)
     until = now + _delay(plan, state.spent)
-    avoid = job_status.avoided(state, cause.node) if plan.avoid_nodes else ""
-    state = replace(state, restarts=state.restarts + 1, spent=state.spent + 1, avoid=avoid)
-    return replace(state, phase="BackingOff", until=until)
+    state = replace(state, restarts=state.restarts + 1, spent=state.spent + 1)
+    return replace(state, phase="BackingOff", until=until, avoid=_avoided(plan, state))
+
+
+def _avoided(plan: Plan, state: State) -> str:
+    """Return the nodes to avoid, including the node of the failure.
+
+    Kubernetes itself keeps pods away from nodes that are drained, lost or out of memory.
+    """
+    cause = state.cause
+    if not plan.avoid_nodes or not cause or cause.kind == DISRUPTION:
+        return state.avoid if plan.avoid_nodes else ""
+    return job_status.avoided(state, cause.node)
 
 
 def _delay(plan: Plan, count: int) -> float:

@@ -455,6 +455,12 @@ class World(Controllers):
         if is_deleted(pod):
             self.after(self.random.uniform(0.1, 1.0), self.remove_pod, pod)
 
+    def lose_device(self, pod):
+        devices = [{"resourceID": "g0", "health": "Unhealthy"}]
+        for each in pod["status"]["containerStatuses"]:
+            each["allocatedResourcesStatus"] = [{"name": "x/gpu", "resources": devices}]
+        self.touch(pod)
+
     def crash(self, pod, code):
         """Let a training container fail and restart in its pod."""
         self.restart_container(pod, pod["status"].get("containerStatuses", ())[0:1], code)
