@@ -60,6 +60,7 @@ def job_problems(
         storage_problems(job, job_file),
         references.unused_claims(job),
         references.far_reaching_rights(job),
+        references.avoided_nodes(job, kube_version),
     )
     return list(dict.fromkeys(bounded(problems)))
 

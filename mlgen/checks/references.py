@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from mlgen.checks import peers
+from mlgen.checks.cluster import REQUIRED
 from mlgen.checks.pods import (
     POD,
     ROLES,
@@ -26,7 +27,7 @@ from mlgen.checks.pods import (
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.versions import POD_GROUPS, KubeVersion
+from mlgen.kubernetes.versions import MUTABLE_WHILE_SUSPENDED, POD_GROUPS, KubeVersion
 from mlgen.objects.labels import (
     COMPONENT,
     JOB,
@@ -421,6 +422,52 @@ def unused_claims(job: Objects) -> Iterator[Problem]:
         hint = similar or f"mount it with pvc: {name} in a volume, or remove it"
         message = f"no pod mounts the PersistentVolumeClaim {name}"
         yield Problem(("spec", "claims", name), message, "no-effect", hint, warning=True)
+
+
+TERMS = ("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+
+AVOID: ValuePath = ("spec", "runPolicy", "avoidNodes")
+
+
+def avoided_nodes(job: Objects, kube_version: KubeVersion) -> Iterator[Problem]:
+    """Yield the problems of `runPolicy.avoidNodes`, from the supervisor's plan.
+
+    Args:
+        job: the objects of the job.
+        kube_version: the version of the cluster.
+    """
+    texts = (planned(item) or "" for item in job.of_kind("ConfigMap").values())
+    plan = next((json.loads(text) for text in texts if '"avoidNodes"' in text), None)
+    if plan and kube_version < MUTABLE_WHILE_SUSPENDED:
+        message = f"Kubernetes {kube_version} rejects another node affinity for a Job that has run"
+        hint = f"set --kube-version {MUTABLE_WHILE_SUSPENDED}, or remove it"
+        yield Problem(AVOID, message, "combination", hint)
+    if plan and plan["avoidNodes"] == "Required":
+        scope, names = plan["restartScope"], {each["name"] for each in plan["workloads"]}
+        for pods in (pods for pods in job.distinct_pods if name_of(pods.item) in names):
+            role = pods.item["metadata"]["labels"][ROLE]
+            if scope == "All" or role in scope:
+                yield from _not_avoided(pods, role)
+
+
+def _not_avoided(pods: Pods, role: str) -> Iterator[Problem]:
+    """Yield the problems of a role of the gang that must not use a failed node."""
+    terms = value_at(pods.template, TERMS) or []
+    fields = [each for term in terms for each in term.get("matchFields") or ()]
+    if pods.item["kind"] == "StatefulSet":
+        message = f"{role} is a StatefulSet, so it may use a failed node again"
+        hint = "cordon such a node yourself: kubectl cordon NODE"
+        yield Problem(AVOID, message, "no-effect", hint, warning=True)
+    elif any(each.get("operator") == "NotIn" for each in fields):
+        message = f"Required and NotIn in matchFields of {role} are mutually exclusive, because the"
+        message += " supervisor writes there the nodes to avoid"
+        hint = "write matchExpressions with the key kubernetes.io/hostname"
+        yield Problem(AVOID, message, "combination", hint)
+    elif terms:
+        message = f"the node affinity of {role} gets the nodes to avoid, so after a restart,"
+        message += " kubectl apply is rejected while the job runs"
+        hint = "write nodeSelector instead of the node affinity, or Preferred"
+        yield Problem(AVOID, message, "combination", hint, warning=True)
 
 
 DEFAULT = "default"

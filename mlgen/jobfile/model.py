@@ -129,6 +129,7 @@ GANG_BOUNDS = (
     ("giveUpAfter", "startSeconds"),
     ("giveUpAfter", "disruptions"),
     ("backoffResetSeconds",),
+    ("avoidNodes",),
 )
 """Fields of `runPolicy` that have an effect only on roles that restart together."""
 
@@ -187,6 +188,8 @@ class RunPolicy:
         backoff_limit: None if the job file does not set it; see `retries`.
         backoff_reset_seconds: time that all replicas of a gang must run before earlier failures no
             longer count; 0 for never.
+        avoid_nodes: how a gang that restarts avoids the nodes that failed; None if the job file
+            does not set it. Then it depends on the version of Kubernetes.
         give_up_after: None if the job file does not set it. A supervisor then uses the defaults.
         metrics_port: of the supervisor.
         progress: None if the supervisor does not follow the progress of training.
@@ -197,6 +200,7 @@ class RunPolicy:
     restart_scope: str | tuple[str, ...] = "Replica"
     backoff_limit: int | None = None
     backoff_reset_seconds: int = 3600
+    avoid_nodes: Literal["Preferred", "Required", "Never"] | None = None
     give_up_after: GiveUpAfter | None = None
     metrics_port: int | None = None
     progress: Progress | None = None

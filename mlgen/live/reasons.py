@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes.objects import Object
-from mlgen.runtime.cluster import condition, containers, is_deleted, last_end, sidecars
+from mlgen.runtime.cluster import condition, containers, is_deleted, last_end, sidecars, unhealthy
 from mlgen.runtime.plan import Workload
 
 RUNNING, SUCCEEDED, WAITING, FAILED = "Running", "Succeeded", "WaitingForPeers", "Failed"
@@ -95,6 +95,8 @@ def _running(item: Workload, pod: Object) -> tuple[str, str]:
         return _waiting(each)
     if not every:
         return "Pending", ""
+    if devices := unhealthy(pod):
+        return "UnhealthyDevice", ", ".join(devices)
     if condition(pod, "Ready"):
         return RUNNING, ""
     restarted = [_last(each) for each in every if last_end(each).get("exitCode")]

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlgen.jobfile.model import GiveUpAfter, Helpers, TrainingJob
+from mlgen.jobfile.model import GiveUpAfter, Helpers, RunPolicy, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.objects import services
@@ -83,7 +83,7 @@ def plan(
         "cleanPodPolicy": "" if policy.clean_pod_policy == "None" else policy.clean_pod_policy,
         "restartScope": "" if scope == "Replica" else scope,
         "backoffLimit": policy.retries if scope != "Replica" else 0,
-        "avoidNodes": scope != "Replica" and kube_version >= MUTABLE_WHILE_SUSPENDED,
+        "avoidNodes": "" if scope == "Replica" else _avoid_nodes(policy, kube_version),
         "deadlineSeconds": policy.active_deadline_seconds,
         "ttlSeconds": policy.ttl_seconds_after_finished,
         "crashes": bounds.crashes,
@@ -101,6 +101,13 @@ def plan(
         for name, value in fields.items()
         if (value != DEFAULTS[name] if name in DEFAULTS else value)
     }
+
+
+def _avoid_nodes(policy: RunPolicy, kube_version: KubeVersion) -> str:
+    """Return how the gang avoids nodes: `Preferred`, `Required`, or ""."""
+    default = "Preferred" if kube_version >= MUTABLE_WHILE_SUSPENDED else "Never"
+    word = policy.avoid_nodes or default
+    return "" if word == "Never" else word
 
 
 def plan_text(job_plan: Object) -> str:

@@ -56,6 +56,10 @@ LISTS: dict[str, tuple[str, ...]] = {
 """The fields of a pod that are used here."""
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+NAME_FIELD = "metadata.name"
+"""The only field of a node that `matchFields` can match."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,8 @@ def trimmed(pod: Object) -> Object:
     metadata["labels"] = _picked(pod["metadata"].get("labels") or {}, INDEXES)
     for key, names in LISTS.items():
         status[key] = [_picked(each, names) for each in pod["status"].get(key) or ()]
+    if devices := unhealthy(pod):
+        status["unhealthy"] = devices
     spec = _picked(pod["spec"], ("nodeName",))
     if always := sidecars(pod):
         spec["initContainers"] = [{"name": name, "restartPolicy": "Always"} for name in always]
@@ -216,24 +222,37 @@ def has_come(until: str, observed: Object | None) -> bool:
     return not is_suspended(observed) and ready >= wanted
 
 
-def elsewhere(observed: Object, nodes: list[str]) -> Object | None:
-    """Return the fields of a Job's spec that make its pods prefer nodes other than these.
+def elsewhere(observed: Object, nodes: list[str], *, required: bool = False) -> Object | None:
+    """Return the fields of a Job's spec that keep its pods away from nodes.
 
-    It is only a preference, so that the job also starts in a cluster without other nodes. None if
-    the template already has other preferences: `kubectl apply` would restore the user's list, which
-    is rejected while the Job runs. The names are matched as fields, because the label
-    kubernetes.io/hostname may differ. Each requirement has one name, and all must hold
-    (ValidateNodeFieldSelectorRequirement in pkg/apis/core/validation/validation.go).
+    A preference lets the job also start in a cluster without other nodes. None if the template
+    already has other preferences: `kubectl apply` would restore the user's list, which is rejected
+    while the Job runs. A requirement is added to each of the user's terms, of which one must hold.
+
+    The names are matched as fields, because the label kubernetes.io/hostname may differ. Each
+    requirement has one name, and all must hold (ValidateNodeFieldSelectorRequirement in
+    pkg/apis/core/validation/validation.go). The requirements of an earlier restart are replaced.
     """
     if not nodes:
         return None
-    affinity = observed["spec"]["template"]["spec"].get("affinity") or {}
-    terms = (affinity.get("nodeAffinity") or {}).get(PREFERRED) or []
-    if any(each["preference"].keys() != {"matchFields"} for each in terms):
-        return None
-    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in nodes]
-    term = {"weight": 100, "preference": {"matchFields": fields}}
-    return {"template": {"spec": {"affinity": {"nodeAffinity": {PREFERRED: [term]}}}}}
+    affinity = (observed["spec"]["template"]["spec"].get("affinity") or {}).get("nodeAffinity")
+    fields = [{"key": NAME_FIELD, "operator": "NotIn", "values": [name]} for name in nodes]
+    if required:
+        terms = ((affinity or {}).get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
+        terms = [each for each in terms if each] or [{}]  # an empty term matches no node
+        new: Object = {REQUIRED: {"nodeSelectorTerms": [_without(each, fields) for each in terms]}}
+    else:
+        terms = (affinity or {}).get(PREFERRED) or []
+        if any(each["preference"].keys() != {"matchFields"} for each in terms):
+            return None
+        new = {PREFERRED: [{"weight": 100, "preference": {"matchFields": fields}}]}
+    return {"template": {"spec": {"affinity": {"nodeAffinity": new}}}}
+
+
+def _without(term: Object, fields: list[Object]) -> Object:
+    """Return a node selector term without the nodes of these fields, and of no earlier restart."""
+    others = [each for each in term.get("matchFields") or () if each["operator"] != "NotIn"]
+    return {**term, "matchFields": [*others, *fields]}
 
 
 def unfinished(workloads: Iterable[Workload], seen: Seen) -> list[tuple[Workload, Object]]:
@@ -268,6 +287,23 @@ def last_end(container: Object) -> Object:
     """Return the end of a container's current or previous run; {} if there is none."""
     last = container.get("lastState", {}).get("terminated")
     return container["state"].get("terminated") or last or {}
+
+
+def unhealthy(pod: Object) -> list[str]:
+    """Return the devices of a pod that the kubelet reports as unhealthy: `nvidia.com/gpu GPU-1`.
+
+    Their health may also be Unknown, for example while a device plugin restarts (KEP-4680).
+    """
+    allocated = [
+        kind for each in containers(pod) for kind in each.get("allocatedResourcesStatus") or ()
+    ]
+    found = [
+        f"{kind['name']} {device['resourceID']}"
+        for kind in allocated
+        for device in kind.get("resources") or ()
+        if device.get("health") == "Unhealthy"
+    ]
+    return list(dict.fromkeys(found)) or list(pod["status"].get("unhealthy", ()))
 
 
 def sidecars(pod: Object) -> list[str]:

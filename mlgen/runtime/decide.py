@@ -34,7 +34,7 @@ from mlgen.runtime.cluster import (
     unfinished,
     whole,
 )  # fmt: skip
-from mlgen.runtime.failures import DISRUPTION, failures, first, obstacle
+from mlgen.runtime.failures import failures, first, obstacle
 from mlgen.runtime.gang import DISRUPTED, ended, forgotten, is_held, is_paused
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
         stops = state.phase in ("Stopping", "BackingOff") and item in plan.gang
         stops = stops and not state.in_place
         if stops != is_suspended(observed) and (stops or _is_due(plan, seen, state, item)):
-            actions.append(_switch(item, observed, state, on=not stops))
+            actions.append(_switch(plan, item, observed, state, on=not stops))
         elif state.phase == "BackingOff" and (patch := forgotten(plan, item, observed)):
             actions.append(_patch(item, observed, patch, "restarting all replicas of"))
     times = [time for time in (state.until, state.settled) if time]
@@ -198,7 +198,7 @@ def ends_of_jobs(plan: Plan, seen: Seen, state: State) -> Iterator[tuple[int, st
     if len(names) == len(plan.deciding) or (names and plan.decides == "any"):
         cause = state.cause if state.phase == "Stopping" else None
         by_policy = any((ends[name] or {}).get("reason") == "SuccessPolicy" for name in names)
-        if cause and cause.kind == DISRUPTION and not by_policy and _ended_early(plan, seen, names):
+        if cause and cause.is_disruption and not by_policy and _ended_early(plan, seen, names):
             yield DISRUPTED, "EndedEarly", f"{cause.text}; {EARLY}"
         yield 0, "JobSucceeded", f"{', '.join(names)} succeeded"
     waits = plan.decides == "any" and not all(ends[name] for name in plan.deciding)
@@ -258,7 +258,7 @@ def _clean(plan: Plan, seen: Seen, state: State) -> Decision:
             waiting |= item.kind == "Job"
             actions += fail(item, observed)
         elif plan.clean_pod_policy == "Running" and not is_suspended(observed):
-            actions.append(_switch(item, observed, state, on=False))
+            actions.append(_switch(plan, item, observed, state, on=False))
         elif item in plan.gang and observed["spec"].get("backoffLimit") == JOB_LIMIT:
             # The supervisor no longer counts its failures, so the next one ends it.
             spec = {"spec": {"backoffLimit": observed["status"].get("failed", 0)}}
@@ -294,13 +294,14 @@ def _owned(plan: Plan, seen: Seen) -> Iterator[Action]:
             yield _patch(item, observed, patch, text)
 
 
-def _switch(item: Workload, observed: Object, state: State, *, on: bool) -> Action:
+def _switch(plan: Plan, item: Workload, observed: Object, state: State, *, on: bool) -> Action:
     """Return the action that suspends or resumes a workload.
 
     Suspending deletes running pods without counting them as failed, and keeps finished ones.
     """
     if item.kind == "Job":
-        away = elsewhere(observed, state.avoid.split()) if on else None
+        required = plan.avoid_nodes == "Required"
+        away = elsewhere(observed, state.avoid.split(), required=required) if on else None
         resuming = f"resuming away from {state.avoid}:" if away else "resuming"
         body = whole(observed) if on else {}
         annotations = body.get("metadata", {}).get("annotations", {})

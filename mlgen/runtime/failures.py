@@ -25,6 +25,7 @@ from mlgen.runtime.cluster import (
     seconds,
     sidecars,
     told_at,
+    unhealthy,
 )
 from mlgen.runtime.plan import ALONE
 
@@ -38,9 +39,18 @@ NO_START = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 """The kubelet's reasons for a container that it repeatedly tries to start
 (pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go)."""
 
-DISRUPTION, REJECTION, EXIT = KINDS = ("disruption", "rejection", "exit")
-"""Kinds of failures, sorted by which explains the others: a disrupted pod, a pod that the kubelet
-rejects, a container that failed."""
+DEVICE, DISRUPTION, REJECTION, EXIT = KINDS = ("device", "disruption", "rejection", "exit")
+"""Kinds of failures, sorted by which explains the others: a pod with an unhealthy device, a
+disrupted pod, a pod that the kubelet rejects, a container that failed."""
+
+VERBS = {
+    DEVICE: "has an unhealthy device",
+    DISRUPTION: "was disrupted",
+    REJECTION: "was rejected by the kubelet",
+}
+
+MAX_DEVICES = 4
+"""The number of unhealthy devices in a message."""
 
 EVICTIONS = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated")
 """Reasons of a pod that was ended by its node (pkg/kubelet/eviction, nodeshutdown)."""
@@ -70,8 +80,12 @@ class Failure:
         if self.kind == EXIT:
             why = "" if self.reason == "Error" else f" ({self.reason})"
             return f"{self.pod} exited with code {self.code}{why}"
-        verb = "was disrupted" if self.kind == DISRUPTION else "was rejected by the kubelet"
-        return f"{self.pod}{self.node and f' on {self.node}'} {verb}: {self.reason}"
+        return f"{self.pod}{self.node and f' on {self.node}'} {VERBS[self.kind]}: {self.reason}"
+
+    @property
+    def is_disruption(self) -> bool:
+        """True if the failure does not count against backoffLimit."""
+        return self.kind in (DEVICE, DISRUPTION)
 
 
 def is_cut_off(pod: Object) -> bool:
@@ -106,7 +120,7 @@ def disruption(pod: Object, stopped: float | None = None) -> str:
 
 
 def first(found: Iterable[Failure | None]) -> Failure | None:
-    """Return the failure that explains the others: a disruption, a rejection, or the earliest.
+    """Return the failure that explains the others: the first of KINDS, or the earliest.
 
     On a tie, the highest code is first, because the peers of a killed pod often exit with 1. The
     result is retryable if any failure is: the peers of a killed replica exit as if the program had
@@ -170,6 +184,12 @@ def _failures(
             code = max(last_end(each).get("exitCode") or 0 for each in by_name.values())
             yield Failure(created, code or 1, "Error", name, retryable=True, node=node)
         return  # ignore events after the end of training
+    # Without a gang, it would hide the exit code of a failed Job.
+    devices = unhealthy(pod) if plan.restart_scope != "Replica" else []
+    if devices and main.get("exitCode") != 0:
+        reason = ", ".join(devices[:MAX_DEVICES])
+        yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DEVICE)
+        return
     returned = pod["metadata"]["uid"] in seen.waiting
     if reason := disruption(pod, stopped):
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DISRUPTION)

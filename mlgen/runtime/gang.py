@@ -138,7 +138,10 @@ def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
     if state.in_place:
         if now >= state.until or not in_place.is_whole(plan, seen, state):
             return replace(state, in_place=False, until=0.0)
-        return judged(plan, state, now) if in_place.all_wait(plan, seen, state) else state
+        if not in_place.all_wait(plan, seen, state):
+            return state
+        failed = job_status.latest(state.failed, state.cause.node if state.cause else "")
+        return judged(plan, replace(state, failed=failed), now)
     if not _is_quiet(plan, seen, now):
         return state
     state = _refused(plan, seen, state, now)
@@ -150,13 +153,13 @@ def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
 def judged(plan: Plan, state: State, now: float) -> State:
     """Return the state of a stopped gang: a restart after a delay, or the end of the job."""
     cause, text = state.cause, job_status.why(state)
-    if not cause or cause.kind == DISRUPTION:
+    if not cause or cause.is_disruption:
         if plan.disruptions and state.disturbed >= plan.disruptions:
             text += f" after {state.disturbed} disruptions (runPolicy.giveUpAfter.disruptions)"
             return ended(state, now, DISRUPTED, "TooManyDisruptions", text)
         until = now + _delay(plan, state.disturbed)
         state = replace(state, disruptions=state.disruptions + 1, disturbed=state.disturbed + 1)
-        return replace(state, phase="BackingOff", until=until)
+        return replace(state, phase="BackingOff", until=until, avoid=_avoided(plan, state))
     code = cause.code or DISRUPTED
     if not cause.retryable:
         text += ", which restartPolicy does not retry"
@@ -172,10 +175,19 @@ def judged(plan: Plan, state: State, now: float) -> State:
         text += f" after {state.spent} restarts (runPolicy.backoffLimit)"
         return ended(state, now, code, "BackoffLimitExceeded", text)
     until = now + _delay(plan, state.spent)
-    is_kept = plan.avoid_nodes or plan.in_place
-    avoid = job_status.avoided(state, cause.node) if is_kept else ""
-    state = replace(state, restarts=state.restarts + 1, spent=state.spent + 1, avoid=avoid)
-    return replace(state, phase="BackingOff", until=until)
+    state = replace(state, restarts=state.restarts + 1, spent=state.spent + 1)
+    return replace(state, phase="BackingOff", until=until, avoid=_avoided(plan, state))
+
+
+def _avoided(plan: Plan, state: State) -> str:
+    """Return the nodes to avoid, including the node of the failure.
+
+    Kubernetes itself keeps pods away from nodes that are drained, lost or out of memory.
+    """
+    cause = state.cause
+    if not plan.avoid_nodes or not cause or cause.kind == DISRUPTION:
+        return state.avoid if plan.avoid_nodes else ""
+    return job_status.latest(state.avoid, cause.node)
 
 
 def _delay(plan: Plan, count: int) -> float:
@@ -200,7 +212,7 @@ def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
     created = [pod["metadata"]["creationTimestamp"] for _, pod in pods_of(plan.gang, seen)]
     # Deleted pods may appear again, because watch events can be late.
     mark = max([state.mark, job_status.stamp(now - SETTLE_SECONDS), *created])
-    return replace(state, phase="Starting", mark=mark, until=0.0, cause=None)
+    return replace(state, phase="Starting", mark=mark, until=0.0, cause=None, failed="")
 
 
 def _is_quiet(plan: Plan, seen: Seen, now: float) -> bool:

@@ -14,7 +14,7 @@ from mlgen.runtime.cluster import (
     pods_of,
     unfinished,
 )
-from mlgen.runtime.failures import DISRUPTION, REJECTION, is_cut_off
+from mlgen.runtime.failures import REJECTION, is_cut_off
 
 if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan
@@ -27,12 +27,13 @@ STOP_SECONDS = 60.0
 def is_possible(plan: Plan, seen: Seen, state: State) -> bool:
     """Return whether a failed gang can restart in its pods.
 
-    A second failure on a node restarts the gang with new pods, elsewhere if there is another node.
+    A second failure on a node restarts the gang with new pods, which avoid that node.
     """
     cause = state.cause
-    if not plan.in_place or not cause or cause.kind in (DISRUPTION, REJECTION):
+    if not plan.in_place or not cause or cause.is_disruption or cause.kind == REJECTION:
         return False
-    return cause.node not in state.avoid.split() and is_whole(plan, seen, state)
+    again = plan.avoid_nodes and cause.node in state.failed.split()
+    return not again and is_whole(plan, seen, state)
 
 
 def is_whole(plan: Plan, seen: Seen, state: State) -> bool:

@@ -83,8 +83,9 @@ class Plan:
     """The limit of the time that a pod cannot be created or scheduled."""
     port: int = 0
     """The port of the supervisor's HTTP server; 0 for none."""
-    avoid_nodes: bool = False
-    """True if the gang's Jobs prefer nodes on which no replica has failed."""
+    avoid_nodes: str = ""
+    """How the gang's Jobs avoid nodes that failed: `Preferred`, `Required`, or "" for not at all.
+    """
 
     in_place: bool = False
     """True if the gang restarts in its pods, see `gate`."""

@@ -79,6 +79,8 @@ class State:
     """Why the gang stops."""
     avoid: str = ""
     """The nodes on which replicas failed, the last one first, separated by spaces."""
+    failed: str = ""
+    """The nodes on which replicas have failed since the gang has its pods, like `avoid`."""
     ended: float = 0.0
     code: int = 0
     reason: str = ""
@@ -242,9 +244,9 @@ def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str |
     return {**changed, **{key: None for key in seen.status if key not in after}}
 
 
-def avoided(state: State, node: str) -> str:
-    """Return the nodes to avoid after a failure on a node ("" if unknown)."""
-    nodes = dict.fromkeys([*node.split(), *state.avoid.split()])
+def latest(names: str, node: str) -> str:
+    """Return names of nodes with one more ("" if unknown), of which the first are kept."""
+    nodes = dict.fromkeys([*node.split(), *names.split()])
     return " ".join([*nodes][:AVOIDED])
 
 

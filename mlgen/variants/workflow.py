@@ -95,6 +95,9 @@ def _ignored(topology: Topology) -> Iterator[Problem]:
     if isinstance(policy.restart_scope, tuple):
         message = f"the workflow restarts all roles, not only {', '.join(policy.restart_scope)}"
         yield conflict(("runPolicy", "restartScope"), message, "write restartScope: All")
+    if policy.avoid_nodes not in (None, "Never"):
+        message = "ignored, because each attempt of the workflow creates the same Jobs"
+        yield conflict(("runPolicy", "avoidNodes"), message, "remove it")
     if policy.metrics_port is not None:
         message = "ignored, because a workflow step does not serve metrics"
         hint = "use the metrics of Argo's controller"

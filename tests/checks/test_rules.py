@@ -280,7 +280,9 @@ def test_the_oldest_and_the_newest_version_render_the_same_manifests(file, rende
     version = (1, 31) if FILES.index(file) % 2 else (1, 37)
 
     rendered = abridged(render(file, kube_version=version))
-    assert golden(file) == re.sub(r'^ +"avoidNodes": true,\n', "", rendered, flags=re.MULTILINE)
+    assert golden(file) == re.sub(
+        r'^ +"avoidNodes": "Preferred",\n', "", rendered, flags=re.MULTILINE
+    )
 
 
 def pods(objects):

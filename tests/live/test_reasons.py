@@ -36,6 +36,10 @@ def pod(*statuses, phase="Running", init=(), sidecars=(), **status):
 RUNS = container(running={})
 WAITS = container(waiting={"reason": "PodInitializing"})
 
+SICK = [
+    {"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1", "health": "Unhealthy"}]},
+]
+
 PODS = {
     "it was evicted": (
         pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory."),
@@ -99,6 +103,10 @@ PODS = {
     "it has restarted, and is not ready yet": (
         pod(container(running={}, last={"exitCode": 1, "reason": "Error"}), conditions=NOT_READY),
         Reason("NotReady", "last exit code 1"),
+    ),
+    "a device is unhealthy": (
+        pod(RUNS | {"allocatedResourcesStatus": SICK}, conditions=NOT_READY),
+        Reason("UnhealthyDevice", "nvidia.com/gpu GPU-1"),
     ),
     "its readiness probe fails": (pod(RUNS, conditions=NOT_READY), Reason("NotReady")),
     "the kubelet has not seen it": (pod(phase="Pending"), Reason("Pending")),

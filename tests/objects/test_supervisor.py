@@ -44,16 +44,19 @@ def test_only_a_supervised_job_has_a_supervisor():
 
 GANG = (role("worker", decides=True, gang=True),)
 MOVES = {
-    "a gang": ((1, 36), GANG, True),
-    "before the template may change": ((1, 35), GANG, None),
-    "replicas that restart alone": ((1, 37), ROLES, None),
+    "a gang": ((1, 36), GANG, None, "Preferred"),
+    "before the template may change": ((1, 35), GANG, None, None),
+    "a user who requires it": ((1, 36), GANG, "Required", "Required"),
+    "a user who does not want it": ((1, 36), GANG, "Never", None),
+    "replicas that restart alone": ((1, 37), ROLES, "Required", None),
 }
 
 
 @pytest.mark.parametrize("case", MOVES)
 def test_a_gang_avoids_nodes_where_a_suspended_job_may_get_others(case):
-    version, roles, expected = MOVES[case]
-    laid_out = topology(*roles, supervised=True, run_policy=RunPolicy(restart_scope="All"))
+    version, roles, word, expected = MOVES[case]
+    policy = RunPolicy(restart_scope="All", avoid_nodes=word)
+    laid_out = topology(*roles, supervised=True, run_policy=policy)
 
     assert expected == plan(laid_out, [], KubeVersion(*version)).get("avoidNodes")
 

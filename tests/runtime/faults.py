@@ -19,6 +19,7 @@ KINDS = {
     "node": "gang: a node dies; peers fail before its pods are deleted",
     "reboot": "gang: a node dies and comes back",
     "cut": "gang: a node is cut off for some time, and peers fail",
+    "device": "gang: a device is unhealthy, and the program goes on or fails",
     "late": "gang: a pod fails after another has succeeded",
 }
 SERVER = Workload("StatefulSet", "mnist-ps", "ps", retryable="any")
@@ -32,6 +33,7 @@ class Faults:
 
     def choose(self, jobs, pods):
         kinds = ["exit"] * 4 + ["kill"] * 3 + ["drain", "delete", "force", "node", "node", "reboot"]
+        kinds += ["device"]
         kinds += ["cut", "cut"] + ["late"] * (len(jobs) > 1 and not self.calm)
         kinds += ["crash", "crash"] if len(pods) > len(jobs) else []
         kinds = ["exit"] if self.pace == START or (self.calm and self.code) else kinds
@@ -55,7 +57,12 @@ class Faults:
         self.world.faults[KINDS[kind]] += 1
         jobs = [pod for pod in pods if self.owner(pod) != SERVER.name]
         fail = {"exit": self.fail_program, "kill": self.fail_program, "late": self.fail_late}
-        fail |= {"node": self.lose_node, "reboot": self.lose_node, "cut": self.cut_off}
+        fail |= {
+            "device": self.lose_device,
+            "node": self.lose_node,
+            "reboot": self.lose_node,
+            "cut": self.cut_off,
+        }
         gone = fail.get(kind, self.lose_pod)(kind, pods, jobs)
         if kind == "crash":
             self.crash_server(pods)
@@ -131,6 +138,12 @@ class Faults:
         for pod in gone:
             pod["exiting"] = True
         return gone
+
+    def lose_device(self, _, pods, __):
+        victim = self.random.choice(pods)
+        self.fact(victim, DISRUPTION)
+        self.world.lose_device(victim)
+        return [] if self.random.random() < 0.5 else [victim]
 
     def lose_pod(self, kind, pods, _):
         if kind == "crash":

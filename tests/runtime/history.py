@@ -158,7 +158,7 @@ class History(Faults):
             clean_pod_policy=random.choice(("None", "Running", "All")),
             ttl_seconds=random.choice((None, None, 100)),
             deadline_seconds=None if self.calm else random.choice((*[None] * 5, 40, 5000)),
-            avoid_nodes=random.choice((False, True)),
+            avoid_nodes=random.choice(("", "Preferred", "Required")),
             start_failures=random.choice((0, 3, 3)),
             disruptions=0 if self.calm else random.choice((0, 0, 0, 2)),
         )

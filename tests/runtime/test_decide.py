@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlgen.runtime.cluster import PREFERRED, RECORD, Seen
+from mlgen.runtime.cluster import PREFERRED, RECORD, REQUIRED, Seen, trimmed, unhealthy
 from mlgen.runtime.decide import Action, advance, decide
 from mlgen.runtime.failures import Failure
 from mlgen.runtime.plan import Order, Plan, Workload
@@ -108,6 +108,9 @@ def pod(  # noqa: PLR0913
         for name, value in more.get("conditions", {}).items()
     ]
     status = {"phase": phase, "conditions": conditions, **statuses}
+    if "devices" in more:
+        devices = [{"resourceID": name, "health": how} for name, how in more["devices"].items()]
+        container["allocatedResourcesStatus"] = [{"name": "x/gpu", "resources": devices}]
     if "rejected" in more:
         status["reason"] = more["rejected"]
     if "index" in more:
@@ -662,7 +665,7 @@ def test_an_old_pod_that_a_late_watch_shows_again_is_no_member():
     assert () == after(GANG, seen(pod("w-0", phase="Running"), state=state)).members
 
 
-AVOIDING = replace(GANG, avoid_nodes=True, backoff_limit=9)
+AVOIDING = replace(GANG, avoid_nodes="Preferred", backoff_limit=9)
 AVOIDED = {
     "the first": ("", "b", "b"),
     "the last one first": ("a", "b", "b a"),
@@ -689,6 +692,49 @@ def test_a_disruption_does_not_tell_against_a_node():
     state = after(AVOIDING, seen(drained, state=replace(STOPPING, avoid="a"), **QUIET))
 
     assert ("BackingOff", "a") == (state.phase, state.avoid)
+
+
+SICK = {"g0": "Healthy", "g1": "Unhealthy", "g2": "Unknown"}
+DEVICES = {
+    "while it trains": (GANG, pod(devices=SICK), "Stopping"),
+    "while it prepares": (GANG, pod(devices=SICK, init=True), "Stopping"),
+    "in a replica that restarts alone": (REPLICA, pod(devices=SICK), "Running"),
+    "only unknown": (GANG, pod(devices={"g2": "Unknown"}), "Running"),
+    "healthy": (GANG, pod(devices={"g0": "Healthy"}), "Running"),
+    "after the end": (GANG, pod(devices=SICK, code=0, phase="Succeeded"), "Running"),
+    "of a pod of an earlier attempt": (GANG, pod(devices=SICK, age=300), "Running"),
+}
+
+
+@pytest.mark.parametrize("case", DEVICES)
+def test_an_unhealthy_device_restarts_the_gang(case):
+    plan, found, phase = DEVICES[case]
+    what = seen(trimmed(found), pod("w-1"), state=replace(RUNNING, mark=stamp(NOW - 200)))
+
+    assert phase == after(plan, what).phase
+
+
+def test_an_unhealthy_device_is_a_disruption_whose_node_is_avoided():
+    crashed = pod("w-1", phase="Failed", code=139, at=-9)
+    what = seen(trimmed(pod(devices=SICK)), crashed, state=STOPPING, **QUIET)
+
+    state = after(AVOIDING, replace(what, pods=[]), NOW)
+    assert (state.disruptions, state.avoid) == (1, "")
+    start = replace(RUNNING, avoid="a")
+    state = after(AVOIDING, seen(*what.pods, state=start))
+    assert "w-0 on n has an unhealthy device: x/gpu g1" == state.cause.text
+    state = after(AVOIDING, seen(state=state, **QUIET))
+    assert ("BackingOff", 0, 1, "n a") == (
+        *(state.phase, state.restarts, state.disruptions),
+        state.avoid,
+    )
+
+
+def test_a_trimmed_pod_keeps_only_its_unhealthy_devices():
+    healthy, sick = (trimmed(pod(devices=each)) for each in ({"g0": "Healthy"}, SICK))
+
+    assert ["x/gpu g1"] == unhealthy(sick) == sick["status"].pop("unhealthy")
+    assert healthy == sick == trimmed(pod())
 
 
 def term(*nodes):
@@ -720,6 +766,33 @@ def test_jobs_are_resumed_away_from_nodes_unless_their_user_prefers_others(case)
     assert resumed.more == ({"template": {"spec": {"affinity": affinity}}} if moves else None)
     assert resumed.text == ("resuming away from b a:" if moves else "resuming")
     assert scaled.more is None
+
+
+GPU = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
+ONE = [{"key": "metadata.name", "operator": "In", "values": ["c"]}]
+REQUIREMENTS = {
+    "no affinity": ([], [{}]),
+    "the user's terms": ([GPU, {"matchFields": ONE}], [GPU, {"matchFields": ONE}]),
+    "that of an earlier restart": ([{**GPU, **term("a")["preference"]}], [GPU]),
+    "a term that matches no node": ([{}, GPU], [GPU]),
+}
+
+
+@pytest.mark.parametrize("case", REQUIREMENTS)
+def test_nodes_are_excluded_from_every_term(case):
+    terms, expected = REQUIREMENTS[case]
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}} if terms else None
+    start = replace(RUNNING, phase="Starting", avoid="b a", mark=stamp(NOW))
+    worker = {**STOPPED, "template": {"affinity": affinity}}
+    plan = replace(AVOIDING, avoid_nodes="Required")
+    what = settled(seen(W0, state=start, worker=worker, ps=server(0, 0)), plan)
+
+    more = decide(plan, what, NOW).actions[0].more
+
+    away = term("b", "a")["preference"]["matchFields"]
+    found = more["template"]["spec"]["affinity"]["nodeAffinity"]
+    new = [{**each, "matchFields": [*each.get("matchFields", ()), *away]} for each in expected]
+    assert {REQUIRED: {"nodeSelectorTerms": new}} == found
 
 
 def test_a_job_is_suspended_where_it_is():

@@ -14,7 +14,7 @@ from runtime import rights
 from runtime.controllers import Controllers, find, is_deleted, is_final, is_tracked
 
 from mlgen.runtime.api import CONFLICT, NOT_FOUND, ApiError
-from mlgen.runtime.cluster import PREFERRED, TRACKING
+from mlgen.runtime.cluster import PREFERRED, REQUIRED, TRACKING
 from mlgen.runtime.status import stamp
 
 EPOCH = 1_800_000_000.0
@@ -57,10 +57,12 @@ INDEXES = {
 
 
 def avoided(owner):
-    """Return the nodes that the template of a Job does not prefer."""
+    """Return the nodes that the template of a Job does not prefer, or excludes."""
     affinity = owner["spec"].get("template", {}).get("spec", {}).get("affinity", {})
-    terms = affinity.get("nodeAffinity", {}).get(PREFERRED, [])
-    fields = [field for term in terms for field in term["preference"]["matchFields"]]
+    of_node = affinity.get("nodeAffinity", {})
+    terms = [term["preference"] for term in of_node.get(PREFERRED, [])]
+    terms += of_node.get(REQUIRED, {}).get("nodeSelectorTerms", [])
+    fields = [field for term in terms for field in term["matchFields"]]
     return {name for field in fields for name in field["values"]}
 
 
@@ -452,6 +454,12 @@ class World(Controllers):
         self.touch(pod)
         if is_deleted(pod):
             self.after(self.random.uniform(0.1, 1.0), self.remove_pod, pod)
+
+    def lose_device(self, pod):
+        devices = [{"resourceID": "g0", "health": "Unhealthy"}]
+        for each in pod["status"]["containerStatuses"]:
+            each["allocatedResourcesStatus"] = [{"name": "x/gpu", "resources": devices}]
+        self.touch(pod)
 
     def crash(self, pod, code):
         """Let a training container fail and restart in its pod."""
