@@ -174,6 +174,7 @@ class Helper:
         last: True if it runs after all other init containers, including those of the user's
             templates, because it waits for other pods. All pods then prepare at the same time.
         sidecar: True if it runs as long as the pod.
+        runs: scripts that the script runs.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Helper:
     mounts: tuple[Mount, ...] = ()
     last: bool = False
     sidecar: bool = False
+    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

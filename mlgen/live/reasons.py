@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes.objects import Object
-from mlgen.runtime.cluster import condition, containers, is_deleted, last_end, sidecars, unhealthy
+from mlgen.runtime.cluster import (
+    SIDECAR,
+    condition,
+    containers,
+    is_deleted,
+    last_end,
+    sidecars,
+    unhealthy,
+)
 from mlgen.runtime.plan import Workload
 
 RUNNING, SUCCEEDED, WAITING, FAILED = "Running", "Succeeded", "WaitingForPeers", "Failed"
@@ -19,7 +27,7 @@ FINE = (RUNNING, SUCCEEDED, TERMINATING)
 """Words that need no explanation."""
 
 WAIT = "wait-for-peers"
-"""The init container that waits for peers."""
+"""The init container that waits for peers. If a job restarts in place, its sidecar waits."""
 
 MAX_MESSAGE = 160
 
@@ -83,7 +91,7 @@ def _initializing(container: Object) -> tuple[str, str]:
     if "waiting" in state:
         return _waiting(container)
     if "running" in state:
-        return WAITING if name == WAIT else f"Init:{name}", ""
+        return WAITING if name in (WAIT, SIDECAR) else f"Init:{name}", ""
     return f"Init:{name}", f"exit code {last_end(container).get('exitCode')}"
 
 

@@ -6,6 +6,7 @@ same port number, the user's port is kept.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -235,9 +236,19 @@ def training_container(role: Role) -> dict[str, Any]:
 
 
 def helpers_of(job: TrainingJob, role: Role) -> list[Helper]:
-    """Return a role's helpers in running order; the one that waits for peers comes last."""
+    """Return a role's helpers in running order; the one that waits for peers comes last.
+
+    In place, the sidecar waits for names of peers. The kubelet takes a second for each init
+    container, and their names resolve before the user's init containers have run.
+    """
     helpers = [*role.helpers, *storage.sync_helpers(job, role)]
-    return [*helpers, _wait_helper(job, role)] if role.waits else helpers
+    if not role.waits:
+        return helpers
+    wait = _wait_helper(job, role)
+    if not role.in_place or job.wait.timeout_seconds or any(each.port for each in role.waits):
+        return [*helpers, wait]
+    sidecar, *others = helpers
+    return [replace(sidecar, env={**sidecar.env, **wait.env}, runs=(wait.script,)), *others]
 
 
 def _wait_helper(job: TrainingJob, role: Role) -> Helper:
@@ -257,7 +268,8 @@ def scripts(job: TrainingJob, role: Role) -> set[str]:
     """Return the names of the files in the job's ConfigMap that a role's pods mount."""
     volumes = [mount.volume for mount in role.mounts]
     files = (volume.files for volume in volumes if isinstance(volume, ConfigFiles))
-    return {helper.script for helper in helpers_of(job, role)}.union(*files)
+    helpers = helpers_of(job, role)
+    return {name for each in helpers for name in (each.script, *each.runs)}.union(*files)
 
 
 SCRIPT_MOUNT = Mount(ConfigFiles("mlgen-scripts"), SCRIPTS)
@@ -308,8 +320,10 @@ def _sidecar_fields(role: Role) -> dict[str, Any]:
     always: dict[str, Any] = {"restartPolicy": "Always"}
     if not role.in_place:
         return always
-    command = ["test", "-s", "/dev/termination-log"]
-    probe = {"exec": {"command": command}, "periodSeconds": 1, "failureThreshold": INT32_MAX}
+    # The probe itself waits, which is up to a second faster than a probe that is repeated.
+    command = ["sh", "-c", "until test -s /dev/termination-log; do sleep 0.1; done"]
+    probe: dict[str, Any] = {"exec": {"command": command}, "timeoutSeconds": 600}
+    probe |= {"periodSeconds": 1, "failureThreshold": INT32_MAX}
     return always | _restart_rule("In", [IN_PLACE]) | {"startupProbe": probe}
 
 

@@ -190,7 +190,6 @@ def _failures(
         reason = ", ".join(devices[:MAX_DEVICES])
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DEVICE)
         return
-    returned = pod["metadata"]["uid"] in seen.waiting
     if reason := disruption(pod, stopped):
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DISRUPTION)
         return
@@ -199,19 +198,31 @@ def _failures(
     if status.get("phase") == "Failed" and not by_name:
         yield Failure(created, 0, status["reason"], name, True, node, REJECTION)  # noqa: FBT003
         return
-    ends = [each["name"] for each in status.get("initContainerStatuses", ())] + [item.container]
-    for container in [each for each in ends if each not in sidecars(pod) and each in by_name]:
-        end = last_end(by_name[container])
+    yield from _exits(plan, seen, item, pod, is_stopped=stopped is not None)
+
+
+def _exits(
+    plan: Plan, seen: Seen, item: Workload, pod: Object, *, is_stopped: bool
+) -> Iterator[Failure]:
+    """Yield the failures of the training container and the init containers of a pod."""
+    by_name = {each["name"]: each for each in containers(pod)}
+    returned = pod["metadata"]["uid"] in seen.waiting
+    names = [each["name"] for each in pod["status"].get("initContainerStatuses", ())]
+    for name in [*names, item.container]:
+        if name in sidecars(pod) or name not in by_name:
+            continue
+        end = last_end(by_name[name])
         if plan.in_place and not returned:  # the last end may be from an earlier attempt
-            end = by_name[container]["state"].get("terminated") or {}
+            end = by_name[name]["state"].get("terminated") or {}
         code = end.get("exitCode") if end.get("reason") != RESTARTING else 0
         # A deleted pod exits because of the deletion. Only its node's clock shows when.
         own = code in CRASHES or end.get("reason") == "OOMKilled"
         if code and (own or not is_deleted(pod)):
             returned = False
-            yield _exit(plan, item, pod, container, end)
-    if returned and stopped is None:  # and the kubelet has reported no exit code
-        yield Failure(created, 137, RESTARTING, name, retryable=True, node=node)
+            yield _exit(plan, item, pod, name, end)
+    if returned and not is_stopped:  # and the kubelet has reported no exit code
+        created, node = pod["metadata"]["creationTimestamp"], pod["spec"].get("nodeName", "")
+        yield Failure(created, 137, RESTARTING, pod["metadata"]["name"], retryable=True, node=node)
 
 
 def _exit(plan: Plan, item: Workload, pod: Object, container: str, end: Object) -> Failure:

@@ -3,6 +3,7 @@
 #
 #   MLGEN_SUPERVISOR  URL of the supervisor
 #   MLGEN_FILE        a file of the training program: each change is reported. Optional.
+#   MLGEN_PEERS       peers to wait for before each start, as in wait-for-peers.sh. Optional.
 #   /mlgen/run        a volume, if the job restarts in place. It keeps the number of the attempt
 #                     while all containers of the pod restart. Optional.
 #
@@ -59,6 +60,7 @@ follow() {
 start() {
   attempt=$1
   echo "$attempt" > "$number"
+  [ -z "$MLGEN_PEERS" ] || sh /mlgen/scripts/wait-for-peers.sh
   echo started > /dev/termination-log
 }
 
