@@ -12,7 +12,8 @@ Run it in its own cluster:
     python tests/parts/private.py -- python tests/chaos
 
 Prints a line for each round, the history of each round that deviates or is late, and a table.
-`--only 7 12` plays these rounds again.
+`--only 7 12` plays these rounds again. With `--in-place`, the gangs restart in their pods, which
+needs `--kubernetes 1.37`.
 """
 
 import argparse
@@ -25,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from cluster import Cluster
 from faults import FAULTS
-from jobs import ENDS, RESTARTS, STARTS, TRAINS
+from jobs import ENDS, GANGS, JOBS, RESTARTS, STARTS, TRAINS
 from nodes import LostNode
 from parts.private import PRIVATE
 from play import Play
@@ -41,24 +42,26 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lost", type=int, default=2)
     parser.add_argument("--only", type=int, nargs="+")
+    parser.add_argument("--in-place", action="store_true")
     wanted = parser.parse_args()
     if not os.environ.get("MLGEN_CLUSTER_HOME", "").startswith(str(PRIVATE)):
         sys.exit("breaks its cluster: run it by `python tests/parts/private.py`")
     cluster = Cluster(Path(os.environ["MLGEN_CLUSTER_HOME"]))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     cluster.mend()
-    turns = drawn(wanted.rounds, wanted.seed)
+    turns = drawn(wanted.rounds, wanted.seed, GANGS if wanted.in_place else JOBS)
     turns += [lost(wanted.rounds + each, wanted.seed) for each in range(1, wanted.lost + 1)]
     turns = [turn for turn in turns if not wanted.only or turn.number in wanted.only]
     times = {}
     for job in dict.fromkeys(turn.job for turn in turns):
         undisturbed = calm(job, wanted.seed)
+        undisturbed.in_place = wanted.in_place
         play(cluster, undisturbed)
         if undisturbed.problems:
             sys.exit("a job does not even end as documented when nothing is broken")
         times[job] = undisturbed.seconds
     for turn in turns:
-        turn.calm = times[turn.job]
+        turn.calm, turn.in_place = times[turn.job], wanted.in_place
         play(cluster, turn)
     print("", *table(turns), sep="\n")
     sys.exit(any(turn.problems for turn in turns))

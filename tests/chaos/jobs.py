@@ -65,6 +65,9 @@ JOBS = (
     ),
 )
 
+GANGS = tuple(job for job in JOBS if job.restarts)
+"""The jobs that restart."""
+
 BYSTANDER = Job("bystander", "chief")
 
 
@@ -77,6 +80,9 @@ def settings(data):
         "spec.volumes.data": {"mountPath": "/data", "hostPath": str(data)},
         "spec.volumes.code": {"mountPath": "/code", "files": files},
     }
+
+
+IN_PLACE = ["--set=spec.runPolicy.restartMode=InPlace", "--kube-version=1.36"]
 
 
 def options(data):

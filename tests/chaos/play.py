@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from faults import memory, supervisor
-from jobs import BYSTANDER, ENDS, RESTARTS, STARTS, TRAINS, options, problems_of_steps
+from jobs import BYSTANDER, ENDS, IN_PLACE, RESTARTS, STARTS, TRAINS, options, problems_of_steps
 
 KINDS = "jobs,statefulsets,pods,services,configmaps,serviceaccounts,roles,rolebindings"
 MEMORY = 64
@@ -90,7 +90,8 @@ class Play:
             self.explain()
 
     def apply(self, job):
-        done = self.mlgen("render", str(job.file), *self.options)
+        more = IN_PLACE if self.turn.in_place and job is not BYSTANDER else []
+        done = self.mlgen("render", str(job.file), *self.options, *more)
         done = self.kubectl("apply", "-f", "-", stdin=done.stdout)
         if done.returncode:
             raise RuntimeError(done.stderr)

@@ -32,6 +32,8 @@ class Round:
     """From applying the job to its end."""
     broken: float = 0.0
     """Seconds during which a fault was active."""
+    in_place: bool = False
+    """True if the gang restarts in its pods."""
     memory: int = 0
     """The supervisor's peak memory in MB."""
 
@@ -51,7 +53,7 @@ class Round:
         return f"{names} while {self.job.name} {self.moment}"
 
 
-def drawn(rounds, seed):
+def drawn(rounds, seed, jobs=JOBS):
     """Return the rounds of a seed: each fault at each moment in turn, and some in pairs."""
     chance = random.Random(seed)
     found = []
@@ -62,7 +64,7 @@ def drawn(rounds, seed):
             faults = (fault,)
             if chance.random() < PAIRS:
                 faults = (fault, chance.choice([each for each in FAULTS if each is not fault]))
-            job = chance.choice([job for job in JOBS if moment in job.moments])
+            job = chance.choice([job for job in jobs if moment in job.moments])
             found.append(Round(len(found) + 1, seed, faults, moment, job))
     return found[:rounds]
 

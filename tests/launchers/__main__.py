@@ -7,6 +7,8 @@ runs the rows and columns with these names. The loss of a node needs a private c
 
     python tests/parts/private.py --kubernetes 1.37 --nodes 2 -- python tests/launchers --nodes
 
+With `--in-place`, the jobs restart in their pods, which needs Kubernetes 1.36.
+
 Each job must end as documented, with all its steps and the correct number of restarts. Prints a
 line for each job, and a Markdown table: restarts/disruptions, and the seconds from the death until
 all ranks train again.
@@ -34,6 +36,7 @@ def main():
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--at-once", type=int, default=3)
     parser.add_argument("--nodes", action="store_true")
+    parser.add_argument("--in-place", action="store_true")
     wanted = parser.parse_args()
     rows = chosen(LAUNCHERS, wanted.only)
     columns = [each for each in chosen(DEATHS, wanted.only) if each.nodes == 1 + wanted.nodes]
@@ -53,6 +56,8 @@ def main():
             for column in columns
             for row in rows
         }
+        for play in plays.values() if wanted.in_place else ():
+            play.restart_in_place()
         # A node is lost for all jobs at once.
         for batch in [[each] for each in columns] if wanted.nodes else [columns]:
             chosen_plays = {key: play for key, play in plays.items() if key[1] in batch}

@@ -66,11 +66,17 @@ class Play:
             {"roles": {"worker": death.worker}},
             {"roles": {launcher.decider: death.decider}},
         )
+        self.options = []
         if death.how == "memory":
             limits = {"limits": {"memory": launcher.memory}, "requests": {"memory": "300Mi"}}
             self.spec["roles"]["worker"]["resources"] = limits
         self.started, self.died, self._later = time.time(), None, []
         self.node = None
+
+    def restart_in_place(self):
+        """Let the job restart in its pods."""
+        self.spec["runPolicy"]["restartMode"] = "InPlace"
+        self.options = ["--kube-version=1.36"]
 
     def run(self):
         """Play the death, and return the result."""
@@ -103,7 +109,7 @@ class Play:
         return file
 
     def apply(self):
-        self.namespace.apply(self.file())
+        self.namespace.apply(self.file(), *self.options)
 
     def mark(self):
         """Remember the time of the death."""
