@@ -52,6 +52,7 @@ class RoleSpec:
         env_from: entries of `envFrom` of a container.
         volumes: entries of `volumes` in the job file, by name.
         init_containers: each overrides fields of the training container.
+        preflight: fields of the last init container, which also override those.
         shm_size: size of /dev/shm as a quantity; "0" keeps the container runtime's default.
         restart_scope: `Replica` if a failed replica restarts alone, regardless of the job's scope.
         wait_for: None for the framework's default.
@@ -78,6 +79,7 @@ class RoleSpec:
     affinity: Mapping[str, Any] = field(default_factory=dict)
     volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     init_containers: tuple[Mapping[str, Any], ...] = ()
+    preflight: Mapping[str, Any] | None = None
     shm_size: str | None = None
     port: int | None = None
     main_container: str = "main"

@@ -687,6 +687,14 @@ def test_the_nodes_of_the_last_failures_are_avoided(case):
     assert "avoidedNodes" not in settled(what).status
 
 
+def test_an_init_container_that_fails_tells_against_its_node_whatever_its_code():
+    failed = pod(phase="Failed", code=1, init=True, node="b")
+    peer = pod("w-1", phase="Failed", code=1, init=True, node="c", at=9)
+    state = after(AVOIDING, seen(peer, failed, state=STOPPING, **QUIET))
+
+    assert ("BackingOff", "b", 1, 0) == (state.phase, state.avoid, state.restarts, state.quick)
+
+
 def test_a_disruption_does_not_tell_against_a_node():
     drained = pod(phase="Failed", conditions={"DisruptionTarget": "True"}, code=137)
     state = after(AVOIDING, seen(drained, state=replace(STOPPING, avoid="a"), **QUIET))
