@@ -157,6 +157,8 @@ class RunPolicy:
         avoid_nodes: how a gang that restarts avoids the nodes that failed; None if the job file
             does not set it. Then it depends on the version of Kubernetes.
         give_up_after: None if the job file does not set it. A supervisor then uses the defaults.
+        force_delete_after_seconds: time after its grace period until a terminating pod of a
+            StatefulSet is deleted without its node; None for never.
         metrics_port: of the supervisor.
     """
 
@@ -166,6 +168,7 @@ class RunPolicy:
     backoff_reset_seconds: int = 3600
     avoid_nodes: Literal["Preferred", "Required", "Never"] | None = None
     give_up_after: GiveUpAfter | None = None
+    force_delete_after_seconds: int | None = None
     metrics_port: int | None = None
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
