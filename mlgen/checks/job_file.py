@@ -7,6 +7,7 @@ from mlgen.checks.pods import ROLES, TEMPLATE, has, value_at
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import ROLE, files_name
+from mlgen.objects.pod import PREFLIGHT
 from mlgen.problems import ValuePath
 
 SPEC: ValuePath = ("spec",)
@@ -125,6 +126,9 @@ def _short_forms(pod: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, Val
             yield ("volumes",), (name, *_source(tuple(source)))
         case ("containers", 0, _, *_):
             yield from _of_container(pod["containers"][0], steps[2:])
+        case ("initContainers", int(number), *rest) if _is_preflight(pod, number):
+            yield ("preflight",), tuple(rest)
+            yield from _of_container(pod["initContainers"][number], tuple(rest))
         case ("initContainers", int(), "image"):
             for name in ("waitImage", "kubectlImage", "gitImage"):
                 yield ("helpers",), (f"{name}={value_at(pod, steps)}",)
@@ -133,6 +137,10 @@ def _short_forms(pod: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, Val
             yield (), steps
             if field in ELSEWHERE:
                 yield (), ELSEWHERE[str(field)]
+
+
+def _is_preflight(pod: Object, number: int) -> bool:
+    return bool(value_at(pod, ("initContainers", number, "name")) == PREFLIGHT)
 
 
 def _of_container(container: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:

@@ -39,6 +39,7 @@ from mlgen.objects.labels import (
     status_name,
 )
 from mlgen.objects.pod import SCRIPTS
+from mlgen.objects.supervisor import NAME as SUPERVISOR
 from mlgen.objects.supervisor import PLAN, planned
 from mlgen.problems import Problem, ValuePath, did_you_mean
 
@@ -475,13 +476,23 @@ DEFAULT = "default"
 https://kubernetes.io/docs/concepts/security/service-accounts/#default-service-accounts"""
 
 
+FORCE: ValuePath = ("spec", "runPolicy", "forceDeleteAfterSeconds")
+
+
 def far_reaching_rights(job: Objects) -> Iterator[Problem]:
-    """Yield a warning for each Role that may create pods or is bound to the default account."""
+    """Yield a warning for each Role that may create or delete pods, or of the default account."""
     for item in job.of_kind("Role").values():
         if any(map(creates_pods, item["rules"])):
             # https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
             message = "creates pods, so it can use every Secret and ServiceAccount of its namespace"
             yield _of_rights(item, (), message, "run it in a separate namespace")
+        elif item["metadata"]["labels"].get(COMPONENT) == SUPERVISOR and any(
+            "delete" in rule["verbs"] for rule in item["rules"] if "pods" in rule["resources"]
+        ):
+            message = "the supervisor may delete pods of StatefulSets; if the node of such a pod"
+            message += " still runs, two pods with the same name may write to the same files"
+            hint = "remove it if lost nodes may still run"
+            yield Problem(FORCE, message, "rights", hint, warning=True)
     for item in job.of_kind("RoleBinding").values():
         if any(subject["name"] == DEFAULT for subject in item.get("subjects", [])):
             message = "grants its permissions to all pods that run as the ServiceAccount default"

@@ -236,6 +236,7 @@ def _undecided(job: TrainingJob) -> Iterator[Problem]:
             yield problem("unsupervised-ready", role=role)
     for name, value in (
         ("giveUpAfter", policy.give_up_after),
+        ("forceDeleteAfterSeconds", policy.force_delete_after_seconds),
         ("metricsPort", policy.metrics_port),
         ("progress", policy.progress),
     ):
@@ -353,6 +354,13 @@ def ttl(topology: Topology) -> Iterator[Problem]:
 def _names(names: list[str]) -> str:
     """Return each name once, separated by commas."""
     return ", ".join(dict.fromkeys(names))
+
+
+def force_delete(topology: Topology) -> Iterator[Problem]:
+    """Report a time after which no pod is deleted, because the job has no StatefulSet."""
+    is_set = topology.job.run_policy.force_delete_after_seconds is not None
+    if is_set and not any(role.serves for role in topology.roles):
+        yield problem("force-delete")
 
 
 def gang_bounds(topology: Topology) -> Iterator[Problem]:

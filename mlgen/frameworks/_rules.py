@@ -11,7 +11,7 @@ from typing import Any
 
 from mlgen.frameworks._command_rules import launch_problems
 from mlgen.frameworks._exit_codes import hidden_exit_codes
-from mlgen.frameworks._lifecycle import OWN_LIMITS, clean_pod_policy, gang_bounds, ttl
+from mlgen.frameworks._lifecycle import OWN_LIMITS, clean_pod_policy, force_delete, gang_bounds, ttl
 from mlgen.frameworks._shell_rules import command_problems
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, containers_of, written
@@ -354,6 +354,7 @@ CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     _limits,
     _deadlines,
     _wait_bound,
+    force_delete,
     gang_bounds,
     clean_pod_policy,
     ttl,

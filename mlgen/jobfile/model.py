@@ -57,6 +57,7 @@ class RoleSpec:
         env_from: entries of `envFrom` of a container.
         volumes: entries of `volumes` in the job file, by name.
         init_containers: each overrides fields of the training container.
+        preflight: fields of the last init container, which also override those.
         shm_size: size of /dev/shm as a quantity; "0" keeps the container runtime's default.
         restart_scope: `Replica` if a failed replica restarts alone, regardless of the job's scope.
         wait_for: None for the framework's default.
@@ -83,6 +84,7 @@ class RoleSpec:
     affinity: Mapping[str, Any] = field(default_factory=dict)
     volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     init_containers: tuple[Mapping[str, Any], ...] = ()
+    preflight: Mapping[str, Any] | None = None
     shm_size: str | None = None
     port: int | None = None
     main_container: str = "main"
@@ -191,6 +193,8 @@ class RunPolicy:
         avoid_nodes: how a gang that restarts avoids the nodes that failed; None if the job file
             does not set it. Then it depends on the version of Kubernetes.
         give_up_after: None if the job file does not set it. A supervisor then uses the defaults.
+        force_delete_after_seconds: time after its grace period until a terminating pod of a
+            StatefulSet is deleted without its node; None for never.
         metrics_port: of the supervisor.
         progress: None if the supervisor does not follow the progress of training.
         restart_mode: whether a gang restarts with new pods, or in its pods.
@@ -202,6 +206,7 @@ class RunPolicy:
     backoff_reset_seconds: int = 3600
     avoid_nodes: Literal["Preferred", "Required", "Never"] | None = None
     give_up_after: GiveUpAfter | None = None
+    force_delete_after_seconds: int | None = None
     metrics_port: int | None = None
     progress: Progress | None = None
     restart_mode: Literal["Recreate", "InPlace"] = "Recreate"

@@ -389,8 +389,16 @@ def _bad_amount(rule: str, limit: Any, value: Any, shown: str) -> tuple[str, str
     return message, hint
 
 
-KINDS = {"template": "PodTemplateSpec", "affinity": "Affinity", "initContainers": "[Container]"}
-"""The API types of a role's fields. A template is a patch."""
+KINDS = {
+    "template": "PodTemplateSpec",
+    "affinity": "Affinity",
+    "initContainers": "[Container]",
+    "preflight": "Container",
+}
+"""The API types of a role's fields."""
+
+PATCHES = ("PodTemplateSpec", "Container")
+"""The types of which the job file contains patches, without required fields."""
 
 IN_FIELDS = (
     ("volumes", "ephemeral", "PersistentVolumeClaimSpec"),
@@ -417,7 +425,7 @@ def invalid_kubernetes_fields(document: Document, version: KubeVersion) -> list[
 def _rejected(document: Document, version: KubeVersion) -> Iterator[Problem]:
     for path, fields in flags.holders(document.data):
         for steps, kind, value in _kubernetes_values(fields):
-            options = {"version": version, "patch": kind == "PodTemplateSpec"}
+            options = {"version": version, "patch": kind in PATCHES}
             yield from _structure(document, (*path, *steps), kind, value, **options)
         yield from _amounts(document, path, fields)
 

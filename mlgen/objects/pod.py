@@ -5,7 +5,7 @@ same port number, the user's port is kept.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -73,7 +73,8 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
         volumes = pod_volumes(job, [memory])
         pod = merged(pod, {"spec": {"containers": [mounting], "volumes": volumes}})
     pod = _with_progress_file(topology, role, training, pod)
-    spec = _waiting_last(helpers, _with_init_containers(role, pod))
+    spec = _waiting_last(helpers, _with_init_containers(role, helpers, pod))
+    spec = _with_preflight(role, spec)
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
     spec = security.without_token(with_index_variable(role, spec))
     spec = placement.with_modest_helpers(topology, spec, RESOURCES)
@@ -164,15 +165,66 @@ SHARED_FIELDS = (
 """The fields of the training container that `initContainers` of the job file have by default."""
 
 
-def _with_init_containers(role: Role, pod: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod spec with the role's init containers, after those of templates."""
+PREFLIGHT = "preflight"
+"""The name of the init container that checks a node before each start."""
+
+
+def _with_init_containers(role: Role, helpers: list[Helper], pod: dict[str, Any]) -> dict[str, Any]:
+    """Return the pod spec with the role's init containers, after those of templates.
+
+    All of them have the variables of their rank, which helpers do not need.
+    """
     spec: dict[str, Any] = pod["spec"]
-    if not role.spec.init_containers:
+    templates = [template.get("spec") or {} for template in role.spec.templates]
+    named = {each.get("name") for own in templates for each in own.get("initContainers") or ()}
+    named -= {helper.name for helper in helpers}
+    if not role.spec.init_containers and not named:
         return spec
     main = _training_container_of(role, pod)
+    containers = [
+        _with_variables(_rank_variables(role, main), each) if each["name"] in named else each
+        for each in spec.get("initContainers") or ()
+    ]
+    own = [_like(main, each["name"], each) for each in role.spec.init_containers]
+    return spec | {"initContainers": [*containers, *own]}
+
+
+def _like(main: Mapping[str, Any], name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an init container with the fields of the training container, and its own."""
     shared = {name: main[name] for name in SHARED_FIELDS if name in main}
-    own = [{"name": each["name"], **merged(shared, each)} for each in role.spec.init_containers]
-    return spec | {"initContainers": [*(spec.get("initContainers") or ()), *own]}
+    return {"name": name, **merged(shared, fields)}
+
+
+def _with_preflight(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the pod spec with the role's preflight as the last init container.
+
+    It runs after the wait for peers, so that the preflights of all replicas can communicate.
+    """
+    if role.spec.preflight is None:
+        return spec
+    preflight = _like(_training_container_of(role, {"spec": spec}), PREFLIGHT, role.spec.preflight)
+    return spec | {"initContainers": [*(spec.get("initContainers") or ()), preflight]}
+
+
+def _rank_variables(role: Role, main: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the framework's variables of the training container, and those that they refer to."""
+    names, found = {INDEX_NAME, *role.env}, []
+    for variable in reversed(main.get("env") or ()):
+        if variable["name"] in names:
+            names.update(REFERENCE.findall(variable.get("value") or ""))
+            found.append(variable)
+    return found[::-1]
+
+
+def _with_variables(
+    variables: Iterable[dict[str, Any]], container: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a container with the variables that it does not define itself, unless a sidecar."""
+    own = container.get("env") or []
+    names = {variable["name"] for variable in own}
+    more = [variable for variable in variables if variable["name"] not in names]
+    is_sidecar = container.get("restartPolicy") == "Always"
+    return container if is_sidecar else container | {"env": [*more, *own]}
 
 
 def _waiting_last(helpers: list[Helper], spec: dict[str, Any]) -> dict[str, Any]:

@@ -84,6 +84,7 @@ def plan(
         "restartScope": "" if scope == "Replica" else scope,
         "backoffLimit": policy.retries if scope != "Replica" else 0,
         "avoidNodes": "" if scope == "Replica" else _avoid_nodes(policy, kube_version),
+        "forceDeleteSeconds": None if job.workflow else policy.force_delete_after_seconds,
         "deadlineSeconds": policy.active_deadline_seconds,
         "ttlSeconds": policy.ttl_seconds_after_finished,
         "crashes": bounds.crashes,
@@ -235,7 +236,8 @@ def supervisor_objects(
     # Without the label, deleting objects by the job's label keeps the ConfigMap.
     status["labels"].pop(JOB)
     job_plan = plan(topology, objects, kube_version)
-    yield from access(job, metadata(job, name, NAME), name, list(rules(job_plan)))
+    pods = list(_deletable_pods(topology)) if "forceDeleteSeconds" in job_plan else []
+    yield from access(job, metadata(job, name, NAME), name, list(rules(job_plan, pods)))
     # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
     if listens(job):
@@ -259,11 +261,22 @@ def supervisor_objects(
     )
 
 
-def rules(job_plan: Object) -> Iterator[Object]:
+def _deletable_pods(topology: Topology) -> Iterator[str]:
+    """Yield the names of the StatefulSets' pods, also of those that an elastic job may add."""
+    for role in (role for role in topology.roles if role.serves):
+        for index in range(max(role.replicas, role.max_replicas or 0)):
+            yield f"{workload_name(topology.job, role)}-{index}"
+
+
+def rules(job_plan: Object, pods: Sequence[str] = ()) -> Iterator[Object]:
     """Return the rules of the supervisor's Role, which list the job's objects by name.
 
     The supervisor may read all pods of the namespace, because pods have random names, and only pods
     contain exit codes.
+
+    Args:
+        job_plan: the plan.
+        pods: the names of the pods that it may delete.
     """
     # `_clean` in mlgen/runtime/decide.py deletes the job's objects, or gives them an owner with a
     # time to live. Some clusters (OpenShift) require permission to delete for setting an owner:
@@ -289,6 +302,8 @@ def rules(job_plan: Object) -> Iterator[Object]:
             yield policy_rule("", [f"{kind.lower()}s"], ["get", *ends], names)
     yield policy_rule("", ["configmaps"], ["get", "patch"], [status_name(job_plan["job"])])
     yield policy_rule("", ["pods"], ["list", "watch"])
+    if pods:
+        yield policy_rule("", ["pods"], ["delete"], pods)
     yield policy_rule("", ["events"], ["create"])
 
 

@@ -382,10 +382,10 @@ def told_at(pod: Object) -> float:
     return min(deleted_at(pod), seconds(announced) if announced else float("inf"))
 
 
-def stuck_at(pod: Object) -> float:
+def stuck_at(pod: Object, patience: float = STUCK_SECONDS) -> float:
     """Return when the node of a terminating pod counts as lost; infinity for other pods."""
     end = pod["metadata"].get("deletionTimestamp")
-    return seconds(end) + STUCK_SECONDS if end else float("inf")
+    return seconds(end) + patience if end else float("inf")
 
 
 def is_stuck(pod: Object, now: float) -> bool:

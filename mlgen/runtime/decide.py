@@ -104,6 +104,9 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
         elif state.phase == "BackingOff" and (patch := forgotten(plan, item, observed)):
             actions.append(_patch(item, observed, patch, "restarting all replicas of"))
     times = [time for time in (state.until, state.settled) if time]
+    overdue = list(_overdue(plan, seen))
+    actions += [action for action, at in overdue if now > at]
+    times += [max(at, now) for _, at in overdue]
     if state.phase == "Stopping":  # no event shows that a pod's node is lost
         times += [at for _, pod in pods_of(plan.gang, seen) if (at := stuck_at(pod)) >= now]
     if plan.deadline_seconds is not None and state.started:
@@ -175,6 +178,8 @@ def _ends(plan: Plan, seen: Seen, state: State, now: float) -> Iterator[tuple[in
         yield 1, "JobNotCreated", f"{names} does not exist after {MISSING_SECONDS:.0f} s"
     yield from ends_of_jobs(plan, seen, state)
     for name, text in seen.refused.items():
+        if name not in seen.workloads:
+            continue  # a pod with a finalizer
         yield 1, "ChangeRefused", f"{name} cannot be changed: {text}"
     limit = plan.deadline_seconds
     if limit is not None and state.started and now >= state.started + limit:
@@ -224,6 +229,18 @@ def _ended_early(plan: Plan, seen: Seen, names: list[str]) -> bool:
 
 
 # Actions
+
+
+def _overdue(plan: Plan, seen: Seen) -> Iterator[tuple[Action, float]]:
+    """Yield the deletion of each terminating pod of a StatefulSet, and when it is due.
+
+    The StatefulSet controller replaces a pod only when it is gone. On a lost node, it stays.
+    """
+    patience = plan.force_delete_seconds
+    for item, pod in pods_of(plan.workloads, seen) if patience else ():
+        if item.kind == "StatefulSet" and is_deleted(pod):
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            yield Action("Pod", name, uid=uid, text="force deleting"), stuck_at(pod, patience)
 
 
 def _is_due(plan: Plan, seen: Seen, state: State, item: Workload) -> bool:

@@ -89,6 +89,10 @@ class Plan:
 
     in_place: bool = False
     """True if the gang restarts in its pods, see `gate`."""
+    force_delete_seconds: int = 0
+    """The seconds after its grace period until a terminating pod of a StatefulSet is deleted, even
+    if its node does not answer; 0 for never."""
+
     set: str = ""
     """The value of the annotation SET in the pods of this job's Jobs. Jobs with other values are
     ignored, unless this is ""."""

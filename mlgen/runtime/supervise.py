@@ -252,7 +252,8 @@ class Supervisor:
             if action.patch:
                 self._patch(action, action.patch)
             else:
-                body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+                body: Object = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+                body.update({"gracePeriodSeconds": 0} if kind == "Pod" else {})
                 self._client.delete(kind, name, body)
         except ApiError as error:
             if error.code not in (NOT_FOUND, *REFUSED) or TERMINATING in str(error):

@@ -98,6 +98,9 @@ def _ignored(topology: Topology) -> Iterator[Problem]:
     if policy.avoid_nodes not in (None, "Never"):
         message = "ignored, because each attempt of the workflow creates the same Jobs"
         yield conflict(("runPolicy", "avoidNodes"), message, "remove it")
+    if policy.force_delete_after_seconds is not None:
+        message = "ignored, because a workflow step may not delete pods"
+        yield conflict(("runPolicy", "forceDeleteAfterSeconds"), message, "remove it")
     if policy.metrics_port is not None:
         message = "ignored, because a workflow step does not serve metrics"
         hint = "use the metrics of Argo's controller"

@@ -50,6 +50,13 @@ def test_whoever_creates_pods_can_do_everything_in_the_namespace():
     assert "use every Secret and ServiceAccount of its namespace" in problem.message
 
 
+def test_whoever_deletes_pods_may_start_two_with_the_same_name():
+    (problem,) = warnings((ROOT / "fixtures/tensorflow-force-delete.yaml").read_text())
+
+    assert problem.path == ("spec", "runPolicy", "forceDeleteAfterSeconds")
+    assert "two pods with the same name" in problem.message
+
+
 ESCAPES = {
     "initContainers: [{name: x, image: y, securityContext: {privileged: true}}]": "privileged",
     "hostPID: true": "privileged",

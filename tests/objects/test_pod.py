@@ -6,7 +6,7 @@ from objects.samples import at, job, one, role, topology
 from mlgen.jobfile.model import Network, Scheduling, Security
 from mlgen.objects.pod import pod_template, service_account
 from mlgen.problems import MlgenError
-from mlgen.topology import ConfigFiles, Helper, Hosts, Mount, Right, Scratch, Wait
+from mlgen.topology import INDEX, ConfigFiles, Helper, Hosts, Mount, Right, Scratch, Wait
 
 
 def template(of=None, **fields):
@@ -116,6 +116,66 @@ def test_waiting_comes_after_the_init_containers_of_the_templates():
     names = [container["name"] for container in containers]
     assert names == ["copy", "download", "kubectl", "wait-for-peers"]
     assert containers[-1]["image"] == "own"
+
+
+def test_the_preflight_is_like_the_training_container_and_comes_last():
+    template_of_user = {"spec": {"initContainers": [{"name": "download", "image": "d"}]}}
+    of = role(
+        waits=(Wait("ps", Hosts("mnist-ps-", 1, ".mnist")),),
+        env={"RANK": INDEX},
+        spec={
+            "image": "i:1",
+            "resources": {"limits": {"nvidia.com/gpu": "8"}},
+            "preflight": {"command": ["check"], "env": [{"name": "A", "value": "b"}]},
+            "init_containers": ({"name": "fetch", "command": ["fetch"]},),
+            "templates": (template_of_user,),
+        },
+    )
+
+    spec = template(of)["spec"]
+
+    names = [container["name"] for container in spec["initContainers"]]
+    assert names == ["download", "fetch", "wait-for-peers", "preflight"]
+    preflight, main = spec["initContainers"][-1], spec["containers"][0]
+    assert preflight == {
+        "name": "preflight",
+        "image": "i:1",
+        "command": ["check"],
+        "env": [*main["env"], {"name": "A", "value": "b"}],
+        "resources": {"limits": {"nvidia.com/gpu": "8"}},
+        "volumeMounts": main["volumeMounts"],
+    }
+
+
+def test_init_containers_of_templates_have_the_variables_of_their_rank():
+    own = [{"name": "RANK", "value": "7"}, {"name": "HOME", "value": "/h"}]
+    containers = [
+        {"name": "own", "env": own},
+        {"name": "none"},
+        {"name": "log", "restartPolicy": "Always"},
+        {"name": "wait-for-peers", "image": "own"},
+        {"$patch": "delete", "name": "gone"},
+    ]
+    of = role(
+        waits=(Wait("ps", Hosts("mnist-ps-", 1, ".mnist")),),
+        env={"ADDRESS": "a:$(PORT)", "RANK": INDEX},
+        spec={
+            "env": {"PORT": "1", "OTHER": "x"},
+            "templates": ({"spec": {"initContainers": containers}},),
+        },
+    )
+
+    spec = template(of)["spec"]
+
+    found = {each["name"]: each.get("env", []) for each in spec["initContainers"]}
+    names = {name: [variable["name"] for variable in env] for name, env in found.items()}
+    assert names == {
+        "own": ["MLGEN_REPLICA_INDEX", "PORT", "ADDRESS", "RANK", "HOME"],
+        "none": ["MLGEN_REPLICA_INDEX", "PORT", "RANK", "ADDRESS"],
+        "log": [],
+        "wait-for-peers": ["MLGEN_PEERS"],
+    }
+    assert {"name": "RANK", "value": "7"} in found["own"]
 
 
 def test_scheduling_network_security_and_volumes_are_merged():

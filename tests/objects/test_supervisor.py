@@ -329,6 +329,19 @@ JOB, OTHERS = {"kind": "Job", "name": "a-worker"}, [["Service", "a"]]
 BY_NAME = ["get", "list", "watch", "patch"]
 
 
+def test_it_may_delete_the_pods_of_servers_by_name_if_the_user_grants_it():
+    policy = RunPolicy(force_delete_after_seconds=60)
+    servers = (role("ps", serves=True, max_replicas=3), ROLES[1])
+    found = of_supervisor(*servers, run_policy=policy)
+
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}
+    names = ["mnist-ps-0", "mnist-ps-1", "mnist-ps-2"]
+    assert rule | {"resourceNames": names} in found["Role"]["rules"]
+    assert rule["verbs"] not in [each["verbs"] for each in of_supervisor()["Role"]["rules"]]
+    document = json.loads(found["ConfigMap"]["data"]["plan.json"])
+    assert document["forceDeleteSeconds"] == 60
+
+
 @pytest.mark.parametrize(("policy", "more"), [("Running", []), ("All", ["delete"])])
 def test_it_may_change_the_objects_of_the_job_by_name_and_read_pods(policy, more):
     rules = [

@@ -22,13 +22,19 @@ sys.exit(supervise.guarded(supervise.main))
 """Runs the program, and logs its requests."""
 
 
-def kill(created, pod):
-    """Report the exit of a pod's first container with 137, as a kubelet would."""
-    container = created.get("pod", pod)["status"]["containerStatuses"][0]
+def kill(created, pod, code=137, of="containerStatuses"):
+    """Report the exit of a pod's first container, or last init container, as a kubelet would."""
+    statuses = created.get("pod", pod)["status"][of]
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    end = {"exitCode": 137, "reason": "Error", "finishedAt": now}
-    container |= {"ready": False, "state": {"terminated": end}}
-    patch = json.dumps({"status": {"phase": "Failed", "containerStatuses": [container]}})
+    end = {"exitCode": code, "reason": "Error", "finishedAt": now}
+    number = 0 if of == "containerStatuses" else -1
+    statuses[number] |= {"ready": False, "state": {"terminated": end}}
+    report(created, pod, {"phase": "Failed", of: statuses})
+
+
+def report(created, pod, status):
+    """Change the status of a pod, as a kubelet would."""
+    patch = json.dumps({"status": status})
     created.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", "-p", patch)
 
 
@@ -47,7 +53,7 @@ class Supervisor:
         documents = {(d["kind"], d["metadata"]["name"]): d for d in yaml.safe_load_all(manifests)}
         program = self.folder / "mlgen/runtime"
         program.mkdir(parents=True, exist_ok=True)
-        for name, text in documents["ConfigMap", self.name]["data"].items():
+        for name, text in documents["ConfigMap", f"{job}.supervisor"]["data"].items():
             (program / name).write_text(text)
         (self.folder / "namespace").write_text("default")
         certificate = (created.folder / "pki/ca.crt").read_text()

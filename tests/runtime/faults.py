@@ -126,8 +126,9 @@ class Faults:
     def lose_node(self, kind, pods, _):
         node = self.random.choice(pods)["spec"]["nodeName"]
         gone = [pod for pod in pods if pod["spec"]["nodeName"] == node]
-        # A StatefulSet replaces a pod only after its node was deleted.
+        # A StatefulSet replaces a pod only after its node or the pod itself was deleted.
         served = any(self.owner(pod) == SERVER.name for pod in gone)
+        served = served and not self.plan.force_delete_seconds
         fate = self.random.choice(("is deleted", "is deleted" if served else "stays"))
         for pod in gone:
             self.fact(pod, DISRUPTION, is_sure=kind == "node")

@@ -159,6 +159,7 @@ class History(Faults):
             ttl_seconds=random.choice((None, None, 100)),
             deadline_seconds=None if self.calm else random.choice((*[None] * 5, 40, 5000)),
             avoid_nodes=random.choice(("", "Preferred", "Required")),
+            force_delete_seconds=random.choice((0, 90)),
             start_failures=random.choice((0, 3, 3)),
             disruptions=0 if self.calm else random.choice((0, 0, 0, 2)),
         )
@@ -480,6 +481,8 @@ class History(Faults):
             state = (body.get("data") or {}).get("state")
             if state:
                 self.check_status(json.loads(state))
+        elif (verb, kind) == ("delete", "Pod"):
+            self.check_force(self.world.objects[kind, name], body)
         elif verb == "delete":
             if plan.clean_pod_policy != "All" or (kind, name) not in named | set(plan.objects):
                 self.broken.append(f"deleted {kind} {name}")
@@ -491,6 +494,16 @@ class History(Faults):
             self.broken.append(f"wrote {verb} {kind} {name}")
         elif name in self.gang and not self.ended():
             self.check_switch(body.get("spec", {}))
+
+    def check_force(self, pod, body):
+        """Check that a pod is deleted without its node only after the time in the plan."""
+        end = seconds(pod["metadata"].get("deletionTimestamp", "")) or float("inf")
+        late = self.world.now > end + self.plan.force_delete_seconds
+        if self.owner(pod) != SERVER.name or not self.plan.force_delete_seconds or not late:
+            self.broken.append(f"deleted the pod {pod['metadata']['name']}")
+        if body.get("gracePeriodSeconds") != 0:
+            self.broken.append("deleted a pod of a lost node with a grace period")
+        self.world.faults["a pod of a lost node is deleted by the supervisor"] += 1
 
     def check_switch(self, spec):
         """Record that a part of the gang is stopped."""

@@ -31,9 +31,12 @@ def granted(plan):
         "cleanPodPolicy": plan.clean_pod_policy,
         **({} if plan.ttl_seconds is None else {"ttlSeconds": plan.ttl_seconds}),
     }
+    sets = [item for item in plan.workloads if item.kind == "StatefulSet"]
+    pods = [f"{item.name}-{number}" for item in sets for number in range(item.replicas)]
+    pods = pods if plan.force_delete_seconds else []
     return {
         (verb, each, name)
-        for rule in rules(document)
+        for rule in rules(document, pods)
         for verb in rule["verbs"]
         for each in rule["resources"]
         for name in rule.get("resourceNames", [""])
@@ -53,8 +56,10 @@ def missing(requests, plan):
 def unused(requests, plan):
     """Return the verbs and resources that no request has used.
 
-    To set an owner, admission may require the permission to delete: see `rules`.
+    To set an owner, admission may require the permission to delete: see `rules`. Few histories
+    lose a node with a server.
     """
     owns = plan.ttl_seconds is not None and plan.clean_pod_policy != "All"
-    pairs = {right[:2] for right in granted(plan)} - {each[:2] for each in requests}
+    rare = {("delete", "pods")}
+    pairs = {right[:2] for right in granted(plan)} - {each[:2] for each in requests} - rare
     return {(verb, each) for verb, each in pairs if not (owns and verb == "delete")}

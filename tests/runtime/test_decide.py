@@ -687,6 +687,14 @@ def test_the_nodes_of_the_last_failures_are_avoided(case):
     assert "avoidedNodes" not in settled(what).status
 
 
+def test_an_init_container_that_fails_tells_against_its_node_whatever_its_code():
+    failed = pod(phase="Failed", code=1, init=True, node="b")
+    peer = pod("w-1", phase="Failed", code=1, init=True, node="c", at=9)
+    state = after(AVOIDING, seen(peer, failed, state=STOPPING, **QUIET))
+
+    assert ("BackingOff", "b", 1, 0) == (state.phase, state.avoid, state.restarts, state.quick)
+
+
 def test_a_disruption_does_not_tell_against_a_node():
     drained = pod(phase="Failed", conditions={"DisruptionTarget": "True"}, code=137)
     state = after(AVOIDING, seen(drained, state=replace(STOPPING, avoid="a"), **QUIET))
@@ -793,6 +801,43 @@ def test_nodes_are_excluded_from_every_term(case):
     found = more["template"]["spec"]["affinity"]["nodeAffinity"]
     new = [{**each, "matchFields": [*each.get("matchFields", ()), *away]} for each in expected]
     assert {REQUIRED: {"nodeSelectorTerms": new}} == found
+
+
+FORCE = replace(GANG, force_delete_seconds=90)
+LATE = {
+    "too late": (FORCE, pod("ps-0", "mnist-ps", deleted=-121), ["ps-0"]),
+    "not yet": (FORCE, pod("ps-0", "mnist-ps", deleted=-120), []),
+    "not terminating": (FORCE, pod("ps-0", "mnist-ps"), []),
+    "of a Job": (FORCE, pod(deleted=-200), []),
+    "of an earlier object": (FORCE, pod("ps-0", "mnist-ps-old", deleted=-121), []),
+    "without permission": (GANG, pod("ps-0", "mnist-ps", deleted=-121), []),
+    "without a gang": (replace(FORCE, restart_scope="Replica"), "too late", ["ps-0"]),
+}
+
+
+@pytest.mark.parametrize("case", LATE)
+def test_a_pod_of_a_lost_node_is_deleted_after_its_time(case):
+    plan, found, expected = LATE[case]
+    found = LATE[found][1] if isinstance(found, str) else found
+    what = settled(seen(found, pod("w-1"), state=RUNNING), plan)
+
+    actions = [each for each in decide(plan, what, NOW).actions if each.kind == "Pod"]
+
+    assert expected == [action.name for action in actions]
+    assert all((each.uid, each.patch) == (each.name, None) for each in actions)
+
+
+def test_the_next_look_is_when_a_pod_is_deleted():
+    found = pod("ps-0", "mnist-ps", deleted=-110)
+    plan = replace(FORCE, restart_scope="Replica")
+
+    assert NOW + 10 == decide(plan, settled(seen(found), plan), NOW).wake
+
+
+def test_a_pod_that_a_finalizer_keeps_does_not_end_the_job():
+    what = replace(seen(pod("ps-0", "mnist-ps", deleted=-121)), refused={"ps-0": "kept"})
+
+    assert after(replace(FORCE, restart_scope="Replica"), what).phase == "Running"
 
 
 def test_a_job_is_suspended_where_it_is():

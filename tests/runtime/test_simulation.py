@@ -15,8 +15,9 @@ from runtime.world import EPOCH
 
 HISTORIES = int(os.environ.get("MLGEN_HISTORIES", "300"))
 SEED = int(os.environ.get("MLGEN_SEED", "0"))
-ROLES = 6
-"""Kinds of Roles: with or without a StatefulSet; the objects are kept, deleted or owned."""
+ROLES = 9
+"""Kinds of Roles: without a StatefulSet, or with one, whose pods it may delete or not; the objects
+are kept, deleted or owned."""
 
 
 def test_every_history_ends_as_the_documented_rules_say():

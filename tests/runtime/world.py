@@ -244,6 +244,9 @@ class World(Controllers):
         if uid not in (None, self.objects[kind, name]["metadata"]["uid"]):
             raise ApiError("another object", CONFLICT)
         self.wrote("delete", kind, name, body)
+        if kind == "Pod":
+            self.force(self.objects[kind, name])
+            return {}
         gone = self.objects.pop((kind, name))
         for pod in self.pods(gone):
             self.let_go(pod)

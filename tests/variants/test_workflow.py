@@ -161,9 +161,9 @@ def test_the_warnings_of_the_framework_are_kept():
 
 def test_policies_of_the_supervisor_that_a_workflow_does_not_have_are_warned_about():
     fields = {"backoff_limit": 0, "restart_scope": ("worker",), "metrics_port": 9090}
-    fields["avoid_nodes"] = "Required"
+    fields |= {"avoid_nodes": "Required", "force_delete_after_seconds": 60}
     several = warnings(role(), **fields)
 
-    names = ("restartScope", "avoidNodes", "metricsPort")
+    names = ("restartScope", "avoidNodes", "forceDeleteAfterSeconds", "metricsPort")
     assert [("spec", "runPolicy", name) for name in names] == [problem.path for problem in several]
     assert not warnings(role(), restart_scope="All", backoff_limit=0)

@@ -1,11 +1,11 @@
-"""A gang that restarts avoids the nodes on which a replica failed: since Kubernetes 1.36."""
+"""A gang that restarts avoids the nodes that failed: since Kubernetes 1.36."""
 
 import pytest
 import yaml
-from parts.plane import plane, play
+from parts.plane import ROOM, node, plane, play
 from parts.programs import kubernetes
 from parts.skips import available
-from parts.supervisor import Supervisor, kill
+from parts.supervisor import Supervisor, kill, report
 
 import mlgen
 from mlgen.kubernetes.versions import parse
@@ -21,30 +21,33 @@ spec:
   image: example/ddp:1
   command: [python3, train.py]
   restartPolicy: ExitCode
-  affinity:
-    nodeAffinity:
-      REQUIRED:
-        nodeSelectorTerms:
-        - matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]
   roles: {worker: {replicas: 4}}
   runPolicy: {restartScope: All}
 """
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+TERM = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]}
+AFFINITY = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [TERM]}}}}
 
 
 class Gang:
-    """Four replicas on two nodes, which KWOK simulates, and their supervisor.
+    """Replicas on nodes that KWOK simulates, and their supervisor.
 
     Attributes:
         plane: their control plane.
         manifests: the job's manifests for Kubernetes 1.37.
-        nodes: the nodes of the last attempt's pods.
+        last: the pods of the last attempt.
+        nodes: the nodes of these pods.
     """
 
-    def __init__(self, created):
+    def __init__(self, created, nodes, policy=(), **spec):
+        play(created, nodes, ROOM | {"nvidia.com/gpu": "8"})
         self.plane, self.known = created, set()
-        objects = mlgen.render(JOB.replace("REQUIRED", REQUIRED), mlgen.Options(parse("1.37")))
+        job = yaml.safe_load(JOB)
+        job["spec"] |= spec
+        job["spec"]["runPolicy"] |= dict(policy)
+        self.replicas = job["spec"]["roles"]["worker"]["replicas"]
+        objects = mlgen.render(yaml.safe_dump(job), mlgen.Options(parse("1.37")))
         self.manifests = yaml.safe_dump_all(objects)
         self.apply()
         Supervisor(created, "ddp", self.manifests).start()
@@ -53,65 +56,150 @@ class Gang:
     def apply(self, *flags):
         self.plane.kubectl("apply", *flags, "-f", "-", stdin=self.manifests)
 
-    def pods(self):
-        """Return the running pods that are new since the last time when all ran."""
-        pods = self.plane.get(
-            "pods", "-l", "mlgen.dev/job=ddp", "--field-selector=status.phase=Running"
-        )["items"]
+    def pods(self, phase="Running"):
+        """Return the pods in a phase that are new since the last time when all ran."""
+        phase = f"--field-selector=status.phase={phase}"
+        pods = self.plane.get("pods", "-l", "mlgen.dev/job=ddp", phase)["items"]
         return [pod for pod in pods if pod["metadata"]["uid"] not in self.known]
 
     def until_all_run(self):
-        self.plane.until(lambda: len(self.pods()) == 4, seconds=120)
+        self.plane.until(lambda: len(self.pods()) == self.replicas, seconds=120)
         self.last = self.pods()
         self.nodes = {pod["spec"]["nodeName"] for pod in self.last}
         self.known |= {pod["metadata"]["uid"] for pod in self.last}
 
+    def on(self, node):
+        """Return the name of a pod on a node."""
+        pods = {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in self.last}
+        return pods[node]
+
     def restart(self, node):
         """Fail a pod on a node, and wait for the next attempt."""
-        pod = next(pod for pod in self.last if pod["spec"]["nodeName"] == node)
-        kill(self.plane, pod["metadata"]["name"])
+        kill(self.plane, self.on(node))
         self.until_all_run()
 
     def affinity(self):
         return self.plane.get("job", "ddp-worker")["spec"]["template"]["spec"]["affinity"]
 
+    def causes(self):
+        """Return the messages of the restarts."""
+        events = self.plane.get("events", "--field-selector=reason=JobRestarting")["items"]
+        return [event["message"] for event in events]
+
     def restarts(self):
         data = self.plane.get("configmap", "ddp.status")["data"]
-        return data["restarts"], data.get("avoidedNodes")
+        return data["restarts"], data["disruptions"], data.get("avoidedNodes")
 
 
 @pytest.fixture
-def gang(request):
-    available(kubernetes, request.param)
-    with plane(request.param) as created:
-        play(created, 2)
-        yield Gang(created)
+def created(request):
+    version = getattr(request, "param", "1.37")
+    available(kubernetes, version)
+    with plane(version) as created:
+        yield created
 
 
-@pytest.mark.parametrize("gang", ["1.37"], indirect=True)
-def test_all_replicas_start_on_other_nodes_as_long_as_there_are_some(gang):
+def fields(*nodes):
+    return [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in nodes]
+
+
+def test_all_replicas_start_on_other_nodes_as_long_as_there_are_some(created):
+    gang = Gang(created, 2, **AFFINITY)
     assert {"node-0", "node-1"} == gang.nodes
 
     gang.restart("node-1")
 
     assert {"node-0"} == gang.nodes
-    assert ("1", "node-1") == gang.restarts()
+    assert ("1", "0", "node-1") == gang.restarts()
     affinity = gang.affinity()["nodeAffinity"]
     assert {REQUIRED, PREFERRED} == affinity.keys()
-    away = {"key": "metadata.name", "operator": "NotIn", "values": ["node-1"]}
-    assert [{"weight": 100, "preference": {"matchFields": [away]}}] == affinity[PREFERRED]
+    away = {"matchFields": fields("node-1")}
+    assert [{"weight": 100, "preference": away}] == affinity[PREFERRED]
 
     gang.apply()
     gang.apply("--server-side", "--force-conflicts")
     gang.restart("node-0")
 
     assert {"node-0", "node-1"} == gang.nodes
-    assert ("2", "node-0 node-1") == gang.restarts()
+    assert ("2", "0", "node-0 node-1") == gang.restarts()
 
 
-@pytest.mark.parametrize("gang", ["1.34"], indirect=True)
-def test_in_an_older_cluster_than_rendered_for_they_start_anywhere(gang):
+@pytest.mark.parametrize("created", ["1.34"], indirect=True)
+def test_in_an_older_cluster_than_rendered_for_they_start_anywhere(created):
+    gang = Gang(created, 2, **AFFINITY)
+
     gang.restart("node-1")
 
     assert {"node-0", "node-1"} == gang.nodes
     assert {REQUIRED} == gang.affinity()["nodeAffinity"].keys()
+
+
+def test_if_required_they_wait_until_there_is_another_node(created):
+    gang = Gang(created, 2, {"avoidNodes": "Required"}, **AFFINITY)
+
+    gang.restart("node-1")
+    assert {"node-0"} == gang.nodes
+    # kubectl would restore the user's terms, as the warning says.
+    with pytest.raises(RuntimeError, match="field is immutable"):
+        gang.apply()
+
+    kill(gang.plane, gang.on("node-0"))
+    gang.plane.until(lambda: len(gang.pods("Pending")) == 4, seconds=120)
+
+    terms = gang.affinity()["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert [{**TERM, "matchFields": fields("node-0", "node-1")}] == terms
+    blocked = gang.pods("Pending")[0]["status"]["conditions"][0]
+    assert ("PodScheduled", "Unschedulable") == (blocked["type"], blocked["reason"])
+    assert "2 node(s) didn't match Pod's node affinity/selector" in blocked["message"]
+
+    gang.plane.create("/api/v1/nodes", [node(2)])
+    gang.until_all_run()
+
+    assert {"node-2"} == gang.nodes
+    assert ("2", "0", "node-0 node-1") == gang.restarts()
+
+
+def test_if_required_without_own_terms_the_manifests_can_be_applied_again(created):
+    gang = Gang(created, 2, {"avoidNodes": "Required"})
+
+    gang.restart("node-1")
+    gang.apply()
+    gang.apply("--server-side", "--force-conflicts")
+
+    assert {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields("node-1")}]}} == (
+        gang.affinity()["nodeAffinity"]
+    )
+
+
+def test_they_leave_a_node_whose_device_is_unhealthy(created):
+    resources = {"nvidia.com/gpu": 2}
+    gang = Gang(created, 2, {"avoidNodes": "Required"}, resources=resources)
+    name = gang.on("node-0")
+    devices = [
+        {"resourceID": "GPU-0", "health": "Healthy"},
+        {"resourceID": "GPU-1", "health": "Unhealthy"},
+    ]
+    main = gang.plane.get("pod", name)["status"]["containerStatuses"][0]
+    main["allocatedResourcesStatus"] = [{"name": "nvidia.com/gpu", "resources": devices}]
+
+    report(gang.plane, name, {"containerStatuses": [main]})
+    gang.until_all_run()
+
+    assert {"node-1"} == gang.nodes
+    assert ("0", "1", "node-0") == gang.restarts()
+    assert [f"{name} on node-0 has an unhealthy device: nvidia.com/gpu GPU-1"] == gang.causes()
+
+
+def test_they_leave_the_one_of_five_nodes_on_which_the_preflight_fails(created):
+    preflight = {"command": ["check"]}
+    gang = Gang(created, 5, roles={"worker": {"replicas": 5, "preflight": preflight}})
+    every = {f"node-{number}" for number in range(5)}
+    assert every == gang.nodes
+    pod = gang.on("node-3")
+
+    kill(gang.plane, pod, code=1, of="initContainerStatuses")
+    gang.until_all_run()
+
+    assert every - {"node-3"} == gang.nodes
+    assert ("1", "0", "node-3") == gang.restarts()
+    assert [f"init container preflight of {pod} exited with code 1"] == gang.causes()
