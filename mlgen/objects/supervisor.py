@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlgen.jobfile.model import GiveUpAfter, Helpers, TrainingJob
+from mlgen.jobfile.model import GiveUpAfter, Helpers, Progress, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.objects import services
@@ -94,6 +94,7 @@ def plan(
         "disruptions": bounds.disruptions,
         "backoffResetSeconds": policy.backoff_reset_seconds,
         "port": policy.port,
+        **_progress(policy.progress),
     }
     return {
         name: value
@@ -161,6 +162,18 @@ def _retryable(job: TrainingJob, role: Role) -> str | list[int] | None:
     if policy == "ExitCode" or (codes and not policy):
         return codes or SIGNALS
     return None if policy == "Never" else ANY
+
+
+def _progress(progress: Progress | None) -> Object:
+    """Return the fields of the plan for reports of progress."""
+    if not progress:
+        return {}
+    return {
+        "progress": True,
+        "firstReportSeconds": progress.start_seconds,
+        "stalledSeconds": progress.stalled_seconds,
+        "restartStalled": progress.on_stall == "Restart",
+    }
 
 
 def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]]:

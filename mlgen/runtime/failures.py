@@ -37,9 +37,9 @@ NO_START = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 """The kubelet's reasons for a container that it repeatedly tries to start
 (pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go)."""
 
-DISRUPTION, REJECTION, EXIT = KINDS = ("disruption", "rejection", "exit")
+DISRUPTION, REJECTION, STALL, EXIT = KINDS = ("disruption", "rejection", "stall", "exit")
 """Kinds of failures, sorted by which explains the others: a disrupted pod, a pod that the kubelet
-rejects, a container that failed."""
+rejects, training that hangs, a container that failed."""
 
 EVICTIONS = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated")
 """Reasons of a pod that was ended by its node (pkg/kubelet/eviction, nodeshutdown)."""
@@ -69,6 +69,8 @@ class Failure:
         if self.kind == EXIT:
             why = "" if self.reason == "Error" else f" ({self.reason})"
             return f"{self.pod} exited with code {self.code}{why}"
+        if self.kind == STALL:
+            return f"training is stalled: {self.reason}"
         verb = "was disrupted" if self.kind == DISRUPTION else "was rejected by the kubelet"
         return f"{self.pod}{self.node and f' on {self.node}'} {verb}: {self.reason}"
 

@@ -83,6 +83,14 @@ class Plan:
     """The limit of the time that a pod cannot be created or scheduled."""
     port: int = 0
     """The port of the supervisor's HTTP server; 0 for none."""
+    progress: bool = False
+    """True if the supervisor receives reports of progress."""
+    first_report_seconds: int = 0
+    """The limit of the time from the start of all replicas to the first report; 0 for none."""
+    stalled_seconds: int = 0
+    """The limit of the time without a report; 0 for none."""
+    restart_stalled: bool = False
+    """True if the gang restarts when no report arrives within a limit."""
     avoid_nodes: bool = False
     """True if the gang's Jobs prefer nodes on which no replica has failed."""
 

@@ -36,12 +36,14 @@ from mlgen.runtime.cluster import (
 )
 from mlgen.runtime.decide import Action, Decision, decide, fail
 from mlgen.runtime.memory import Changes, Pods
+from mlgen.runtime.reports import Reports
 from mlgen.runtime.server import CONNECTIONS, Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mlgen.runtime.plan import Plan
+    from mlgen.runtime.progress import Progress
     from mlgen.runtime.server import Answer, Request
 
 GAP = 0.2
@@ -79,6 +81,7 @@ class Supervisor:
         decide: Callable[[Plan, Seen, float], Decision] = decide,
     ) -> None:
         self.pods = Pods(client, plan.job)
+        self.reports = Reports(client.now)
         self._listed_until = 0.0
         self._decide = decide
         self._plan = plan
@@ -186,7 +189,16 @@ class Supervisor:
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
         refused = self._changes.refused(self.data)
-        return Seen(workloads, pods, self.data, taken, refused), told is None
+        seen = Seen(workloads, pods, self.data, taken, refused)
+        if self._plan.progress:
+            seen = replace(seen, progress=self._progress(seen))
+        return seen, told is None
+
+    def _progress(self, seen: Seen) -> Progress:
+        """Return the reports of the attempt that the status describes."""
+        state = status.load(self.data, self._plan.run, status.stored(self.data).get("uid", ""))
+        self.reports.follow(state.attempt, stops=state.phase in ("Stopping", "BackingOff"))
+        return self.reports.progress(self._plan, seen)
 
     def _workloads(self) -> tuple[dict[str, Object | None], dict[str, str]]:
         """Return the job's workloads, and the owner of each one that belongs to another job.
@@ -355,7 +367,12 @@ def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
 def answer(job: Plan, supervisor: Supervisor, request: Request) -> Answer:
     """Return the answer to an HTTP request."""
     if request.method == "GET" and request.path == "/metrics":
-        return HTTPStatus.OK, status.metrics(job, supervisor.data)
+        return HTTPStatus.OK, status.metrics(job, supervisor.data, supervisor.reports.counts)
+    if job.progress and request.path == "/progress":
+        if request.method not in ("POST", "PUT"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, "send reports with POST\n"
+        sender = supervisor.pods.sender(request.token, request.address)
+        return supervisor.reports.receive(sender, request)
     return HTTPStatus.NOT_FOUND, ""
 
 
@@ -369,7 +386,9 @@ def main(env: Mapping[str, str]) -> int:
     follow(job, client, bell, supervisor.pods)
     if job.port:
         pods = sum(item.replicas for item in job.workloads)
-        server = Server(partial(answer, job, supervisor), CONNECTIONS + pods)
+        supervisor.reports.ring = bell.set
+        handle, tick = partial(answer, job, supervisor), supervisor.reports.tick
+        server = Server(handle, CONNECTIONS + pods, tick)
         start(server.run, job.port)
     try:
         return int(bool(run(supervisor, bell) and env.get("MLGEN_EXIT")))
