@@ -40,8 +40,9 @@ RESTARTS = 100
 FAILED = 1
 """The exit code of a deciding supervisor whose job failed. Other codes are its own failures."""
 
-BASE, EACH_REPLICA, EACH_JOB = 64 << 10, 16, 64
-"""The memory of the program in KiB: its base, and for each pod and Job in its cache."""
+BASE, EACH_REPLICA, EACH_JOB, EACH_SENDER = 64 << 10, 16, 64, 8
+"""The memory of the program in KiB: its base, and for each pod and Job in its cache. Pods that send
+requests need more: their last report has at most 5 KiB."""
 
 STEP, LEAST = 32 << 10, 128 << 10
 """The memory limit is a multiple of STEP, and at least LEAST, in KiB."""
@@ -330,5 +331,6 @@ def _memory(topology: Topology) -> str:
     """Return the memory limit of the supervisor, from the number of pods and Jobs."""
     replicas = sum(max(role.replicas, role.max_replicas or 0) for role in topology.roles)
     jobs = sum(not role.serves for role in topology.roles)
-    needed = BASE + replicas * EACH_REPLICA + jobs * EACH_JOB
+    each = EACH_REPLICA + (EACH_SENDER if listens(topology.job) else 0)
+    needed = BASE + replicas * each + jobs * EACH_JOB
     return f"{max(LEAST, -(-needed // STEP) * STEP) >> 10}Mi"

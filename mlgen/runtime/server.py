@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Answer = tuple[int, str] | None
     """An HTTP status and a text; None to hold the request."""
 
-MAX_HEAD, MAX_BODY = 8 << 10, 64 << 10
-"""The limits of a request in bytes."""
+MAX_HEAD, MAX_BODY, MAX_BUFFERED = 8 << 10, 32 << 10, 8 << 20
+"""The limits in bytes of a request, and of all requests that have not arrived in full."""
 
 REQUEST_SECONDS, HOLD_SECONDS = 10.0, 120.0
 """The time to send a request, and the time for which a request is held at most."""
@@ -71,6 +71,7 @@ class Server:
         self.answer, self.limit, self.tick = answer, limit, tick
         self.connections: set[_Connection] = set()
         self.addresses: Counter[str] = Counter()
+        self.buffered = 0
         self.held: dict[_Connection, Request] = {}
         self.loop = asyncio.new_event_loop()
 
@@ -123,6 +124,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self._timer.cancel()
         self._server.connections.discard(self)
+        self._keep(b"")
         self._server.held.pop(self, None)
         self._server.addresses[self._address] -= 1
         if not self._server.addresses[self._address]:
@@ -131,7 +133,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_full:
             return
-        self._data += data
+        self._keep(self._data + data)
         head, end, body = self._data.partition(b"\r\n\r\n")
         headers = {name.lower(): value for name, value in HEADERS.findall(head)} if end else {}
         length = headers.get(b"content-length", b"0")
@@ -140,9 +142,17 @@ class _Connection(asyncio.Protocol):
         elif b"transfer-encoding" in headers:
             self._send(http.HTTPStatus.LENGTH_REQUIRED, "a Content-Length is required\n")
         elif end and (len(body) >= (size := int(length[:10])) or size > MAX_BODY):
-            self._is_full, self._data = True, b""
+            self._is_full = True
+            self._keep(b"")
             body = body[:size] if size <= MAX_BODY else b""
             self.respond(self._request(head, body, headers, size))
+        elif self._server.buffered > MAX_BUFFERED:
+            self._send(http.HTTPStatus.SERVICE_UNAVAILABLE, "too many requests\n")
+
+    def _keep(self, data: bytes) -> None:
+        """Keep the part of a request that has arrived."""
+        self._server.buffered += len(data) - len(self._data)
+        self._data = data
 
     def _request(
         self, head: bytes, body: bytes, headers: dict[bytes, bytes], length: int

@@ -28,7 +28,7 @@ report() {
   while sleep 5; do
     now=$(changed)
     [ "$now" != "$last" ] || continue
-    text=$(head -c 60000 "$MLGEN_FILE")
+    text=$(head -c 32768 "$MLGEN_FILE")
     case $text in
       '{'*) ;;
       *) text='{}' ;;

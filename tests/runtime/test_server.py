@@ -112,6 +112,21 @@ def test_connections_are_limited_and_freed(monkeypatch, limit, of_address):
                 assert first.makefile("rb").read().endswith(b"\r\n\r\na 1\n")
 
 
+def test_the_memory_of_unfinished_requests_is_limited(monkeypatch):
+    monkeypatch.setattr(server, "MAX_BUFFERED", 3000)
+    start, body = b"POST / HTTP/1.0\r\nContent-Length: 2000\r\n\r\n", b"a" * 1900
+    with served(lambda _: (200, "a 1\n")) as (made, port):
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", port)) as first:
+                first.sendall(start + body)
+                while made.buffered < len(body):
+                    pass
+                assert b"503" in talk(port, start + body)
+                first.sendall(b"a" * 100)
+                assert first.makefile("rb").read().endswith(b"\r\n\r\na 1\n")
+        assert 0 == made.buffered
+
+
 def test_a_request_is_held_until_its_answer_is_known(monkeypatch):
     known, asked = [], threading.Event()
 
