@@ -1,5 +1,6 @@
 """The commands doctor, status, logs, wait and delete, which run kubectl, and ssh-secret."""
 
+import json
 import os
 import sys
 import time
@@ -92,12 +93,14 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 
 
 @command("status")
-def status(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
+def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> None:
     """Show the state of the jobs in FILES.
 
-    For each job, print its state, its conditions and the replicas of each role. For pods that do
-    not run, print the reason: missing peers, scheduling, image pull errors or exit codes. Use the
-    same options as for mlgen render.
+    For each job, print its state, its progress, its conditions and the replicas of each role. For
+    pods that do not run, print the reason: missing peers, scheduling, image pull errors or exit
+    codes. Use the same options as for mlgen render.
+
+    The progress requires runPolicy.progress in the job file.
 
     For the outcome of training, run mlgen wait.
 
@@ -111,14 +114,19 @@ def status(files: tuple[str, ...], *, watch: bool, **values: Any) -> None:
       mlgen status job.yaml           # conditions, roles, pods that do not run
       mlgen status job.yaml --watch   # until training has ended
       mlgen status jobs/ -n vision    # all jobs in a folder
+      mlgen status job.yaml -o json | jq '.[0].progress'
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live import watch as watching
 
+    if watch and form == "json":
+        raise click.UsageError("--watch and -o json are mutually exclusive")
     jobs = _jobs(files, values)
     if not watch:
         states = checked(lambda: watching.states(_cluster(), jobs))
         present = [each for each in states if each.phase != "NotFound"]
-        if present:
+        if form == "json":
+            _print(json.dumps(watching.documents(states), indent=2))
+        elif present:
             _print(watching.page(present, time.time()))
     elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         plain = click.get_current_context().meta["mlgen.color"] == "never"

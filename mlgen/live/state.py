@@ -21,7 +21,7 @@ from mlgen.live.reasons import Reason, shortened
 from mlgen.objects import supervisor
 from mlgen.objects.labels import INSTANCE, status_name, workload_name
 from mlgen.result import Rendered
-from mlgen.runtime import cluster, status
+from mlgen.runtime import cluster, progress, status
 from mlgen.runtime import plan as plans
 from mlgen.runtime.cluster import ENDS, ending, is_suspended, seconds
 from mlgen.runtime.failures import failures, first
@@ -31,7 +31,9 @@ from mlgen.topology import Wait
 
 KINDS = "jobs.batch,statefulsets.apps,pods,configmaps"
 
-Phase = Literal["NotFound", "Suspended", "Pending", "Running", "Restarting", "Succeeded", "Failed"]
+Phase = Literal[
+    "NotFound", "Suspended", "Pending", "Running", "Stalled", "Restarting", "Succeeded", "Failed"
+]
 
 ENDED = ("Succeeded", "Failed")
 
@@ -213,6 +215,30 @@ class RoleState(NamedTuple):
     pods: str
 
 
+class ProgressState(NamedTuple):
+    """The progress that the replicas report.
+
+    Attributes:
+        progress: percentage of training that is done; None if it is not reported.
+        left: estimated time left in seconds; None if it is not reported.
+        reported: time of the last report, in seconds since the epoch.
+        replica: the replica that reported these values.
+        reporting: number of replicas that report.
+        slowest: the replica with the oldest report, if several report; else "".
+        since: time of its report.
+        metrics: names and values.
+    """
+
+    progress: int | None
+    left: int | None
+    reported: float
+    replica: str
+    reporting: int
+    slowest: str
+    since: float
+    metrics: tuple[tuple[str, str], ...]
+
+
 class StuckPods(NamedTuple):
     """Pods of one role that do not run, for the same reason.
 
@@ -240,6 +266,7 @@ class JobState:
         message: the reason for this phase, or "".
         code: the exit code of the first failed replica, once the job has failed; else 0.
         missing: kinds and names of the workloads that do not exist.
+        progress: None if no replica has reported.
     """
 
     name: str
@@ -254,6 +281,7 @@ class JobState:
     roles: tuple[RoleState, ...] = ()
     stuck: tuple[StuckPods, ...] = ()
     missing: tuple[str, ...] = ()
+    progress: ProgressState | None = None
 
     @property
     def ended(self) -> bool:
@@ -292,6 +320,7 @@ def state(snapshot: Snapshot) -> JobState:
         tuple(_roles(snapshot, pods)),
         tuple(_stuck(snapshot, pods)),
         tuple(f"{item.kind} {item.name}" for item in missing),
+        _progress(snapshot) if record else None,
     )
 
 
@@ -329,11 +358,26 @@ def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, floa
         return "Suspended", 0.0, "suspended by runPolicy.suspend or a queue", 0
     elif any(each["status"].get(key) for each in present for key in ("ready", "succeeded")):
         phase, message = "Running", ""
+        if record and status.is_stalled(snapshot.seen.status):
+            phase = "Stalled"
+            message = snapshot.seen.status["Stalled"].partition(": ")[2]
     elif record and snapshot.seen.status.get("Restarting", "").startswith("True "):
         phase, message = "Restarting", STEPS["Starting"]
     else:
         phase, message = "Pending", ""
     return phase, _since(snapshot, "Created" if phase == "Pending" else phase), message, 0
+
+
+def _progress(snapshot: Snapshot) -> ProgressState | None:
+    """Return the progress that the supervisor recorded; None without a report."""
+    found = progress.load(snapshot.seen.status.get(progress.KEY))
+    if not found or not found.last:
+        return None
+    percent, left = (
+        None if each is None else int(each) for each in (found.percent, found.remaining)
+    )
+    times = (found.last, found.replica, found.reporting, found.slowest, found.slowest_at)
+    return ProgressState(percent, left, *times, found.metrics)
 
 
 def _is_held(snapshot: Snapshot) -> bool:

@@ -8,16 +8,17 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import zip_longest
 from time import sleep
 from typing import TextIO
 
 from mlgen.live.kubectl import Kubectl, KubectlError
-from mlgen.live.state import JobState, Snapshot, StuckPods, snapshots, state
+from mlgen.live.state import JobState, ProgressState, Snapshot, StuckPods, snapshots, state
 from mlgen.output.columns import columns
 from mlgen.output.terminal import safe
 from mlgen.result import Rendered
+from mlgen.runtime.cluster import stamp
 
 PAUSE = 2.0
 """Seconds between two reads of the cluster."""
@@ -27,6 +28,9 @@ PATIENCE = 600.0
 
 TIMED_OUT = 124
 """Exit status after a timeout, as in timeout(1)."""
+
+MAX_METRICS = 3
+"""Limit of metrics in a table. JSON contains all."""
 
 MAX_STUCK = 20
 """Limit of rows for pods that do not run."""
@@ -38,7 +42,7 @@ AGES = ((120, "s"), (600, "ms"), (10800, "m"), (28800, "hm"), (172800, "h"), (ma
 
 COLORS = {
     r"\b(?:Running|Succeeded)\b": "32",
-    r"\b(?:Restarting|Pending|Suspended|not created)\b": "33",
+    r"\b(?:Restarting|Stalled|Pending|Suspended|not created)\b": "33",
     r"\b(?:\w*BackOff|ErrImagePull|OOMKilled|Unschedulable|Error|Evicted|FailedCreate"
     r"|Create\w+Error)\b": "31",
     r"\bFailed\b": "1;31",
@@ -245,11 +249,47 @@ def tables(state: JobState, now: float) -> Iterator[list[str]]:
         "restarts": state.restarts,
     }
     yield _table([job | ({"message": state.message} if state.message else {})], now)
+    if state.progress:
+        yield _table([_progress(state.progress)], now)
     left = len(state.stuck) - MAX_STUCK
     more = [StuckPods(f"and {left} more", "", "", "")] if left > 0 else []
     for rows in (state.conditions, state.roles, (*state.stuck[:MAX_STUCK], *more)):
         if rows:
             yield _table([row._asdict() for row in rows], now)
+
+
+def _progress(progress: ProgressState) -> dict[str, object]:
+    """Return the cells of the progress of a job."""
+    metrics = [f"{name}={value}" for name, value in progress.metrics[:MAX_METRICS]]
+    return progress._asdict() | {
+        "progress": "-" if progress.progress is None else f"{progress.progress}%",
+        "left": "-" if progress.left is None else age(progress.left),
+        "metrics": " ".join(metrics),
+    }
+
+
+def documents(states: Sequence[JobState]) -> list[dict[str, object]]:
+    """Return the states of jobs for JSON, with times as in the API of Kubernetes."""
+    return [_document(asdict(each)) for each in states]
+
+
+def _document(values: Mapping[str, object]) -> dict[str, object]:
+    """Return a mapping for JSON: times as text, rows and metrics as mappings."""
+    found: dict[str, object] = {}
+    for name, value in values.items():
+        if isinstance(value, float):
+            found[name] = stamp(value) if value else None
+        elif name == "metrics" and isinstance(value, tuple):
+            found[name] = dict(value)
+        elif isinstance(value, tuple) and hasattr(value, "_asdict"):
+            found[name] = _document(value._asdict())
+        elif isinstance(value, tuple):
+            found[name] = [
+                _document(each._asdict()) if hasattr(each, "_asdict") else each for each in value
+            ]
+        else:
+            found[name] = value
+    return found
 
 
 def _table(rows: Sequence[Mapping[str, object]], now: float) -> list[str]:
@@ -275,12 +315,17 @@ def page(states: Sequence[JobState], now: float) -> str:
 
 
 def line(state: JobState) -> str:
-    """Return a state in one line, without times, so that lines differ only after a change."""
+    """Return a state in one line, without times, so that lines differ only after a change.
+
+    Progress is rounded down to 10 %.
+    """
     parts = [f"{state.name}: {state.phase}"]
     if state.message:
         parts.append(state.message)
     if not state.ended:
         parts += [f"{role.role} {role.ready} ready" for role in state.roles]
+        if state.progress and state.progress.progress is not None:
+            parts.append(f"{state.progress.progress // 10 * 10}% done")
         for each in state.stuck[:1]:
             parts.append(": ".join(filter(None, (f"{each.replica} {each.reason}", each.message))))
     return ", ".join(parts)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlgen.jobfile.model import GiveUpAfter, Helpers, RunPolicy, TrainingJob
+from mlgen.jobfile.model import GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.objects import services
@@ -40,8 +40,9 @@ RESTARTS = 100
 FAILED = 1
 """The exit code of a deciding supervisor whose job failed. Other codes are its own failures."""
 
-BASE, EACH_REPLICA, EACH_JOB = 64 << 10, 16, 64
-"""The memory of the program in KiB: its base, and for each pod and Job in its cache."""
+BASE, EACH_REPLICA, EACH_JOB, EACH_SENDER = 64 << 10, 16, 64, 8
+"""The memory of the program in KiB: its base, and for each pod and Job in its cache. Pods that send
+requests need more: their last report has at most 5 KiB."""
 
 STEP, LEAST = 32 << 10, 128 << 10
 """The memory limit is a multiple of STEP, and at least LEAST, in KiB."""
@@ -96,6 +97,7 @@ def plan(
         "backoffResetSeconds": policy.backoff_reset_seconds,
         "port": policy.port,
         "inPlace": policy.restart_mode == "InPlace" and scope != "Replica",
+        **_progress(policy.progress),
     }
     return {
         name: value
@@ -170,6 +172,18 @@ def _retryable(job: TrainingJob, role: Role) -> str | list[int] | None:
     if policy == "ExitCode" or (codes and not policy):
         return codes or SIGNALS
     return None if policy == "Never" else ANY
+
+
+def _progress(progress: Progress | None) -> Object:
+    """Return the fields of the plan for reports of progress."""
+    if not progress:
+        return {}
+    return {
+        "progress": True,
+        "firstReportSeconds": progress.start_seconds,
+        "stalledSeconds": progress.stalled_seconds,
+        "restartStalled": progress.on_stall == "Restart",
+    }
 
 
 def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]]:
@@ -340,5 +354,6 @@ def _memory(topology: Topology) -> str:
     """Return the memory limit of the supervisor, from the number of pods and Jobs."""
     replicas = sum(max(role.replicas, role.max_replicas or 0) for role in topology.roles)
     jobs = sum(not role.serves for role in topology.roles)
-    needed = BASE + replicas * EACH_REPLICA + jobs * EACH_JOB
+    each = EACH_REPLICA + (EACH_SENDER if listens(topology.job) else 0)
+    needed = BASE + replicas * each + jobs * EACH_JOB
     return f"{max(LEAST, -(-needed // STEP) * STEP) >> 10}Mi"

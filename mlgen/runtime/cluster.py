@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import calendar
 import re
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mlgen.runtime.plan import Plan, Workload
+    from mlgen.runtime.progress import Progress
 
 Object = dict[str, Any]
 
@@ -77,6 +79,8 @@ class Seen:
     """By name of a workload: why it cannot be changed, after several attempts."""
     waiting: dict[str, int] = field(default_factory=dict)
     """By UID of a pod that waits for the next attempt: the attempt that it has run last."""
+    progress: Progress | None = None
+    """The reports that this supervisor has received."""
 
 
 def trimmed(pod: Object) -> Object:
@@ -120,6 +124,11 @@ def seconds(timestamp: str) -> float:
         return float(calendar.timegm(tuple(map(int, fields))))
     except ValueError:
         return 0.0
+
+
+def stamp(now: float) -> str:
+    """Return a time in the format of the API server."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
 
 
 def stranger(observed: Object, job: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mlgen.runtime import gang
+from mlgen.runtime import gang, stall
 from mlgen.runtime import status as job_status
 from mlgen.runtime.cluster import (
     ENDS,
@@ -113,6 +113,7 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
         times.append(state.started + plan.deadline_seconds)
     if plan.pending_seconds:
         times.append(now + plan.pending_seconds)  # no other event may occur before
+    times += stall.wake(plan, seen, state, now)
     return Decision(actions=tuple(actions), wake=min(times, default=None))
 
 
@@ -149,7 +150,10 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     )
     for code, reason, message in _ends(plan, seen, state, now):
         return ended(state, now, code, reason, message)
-    return gang.advance(plan, seen, state, now) if plan.gang and not missing else state
+    if missing:
+        return state
+    state = gang.advance(plan, seen, state, now) if plan.gang else state
+    return stall.advance(plan, seen, state, now) if plan.progress else state
 
 
 def _missing(plan: Plan, seen: Seen) -> list[str]:

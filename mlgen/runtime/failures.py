@@ -39,9 +39,15 @@ NO_START = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 """The kubelet's reasons for a container that it repeatedly tries to start
 (pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go)."""
 
-DEVICE, DISRUPTION, REJECTION, EXIT = KINDS = ("device", "disruption", "rejection", "exit")
+DEVICE, DISRUPTION, REJECTION, STALL, EXIT = KINDS = (
+    "device",
+    "disruption",
+    "rejection",
+    "stall",
+    "exit",
+)
 """Kinds of failures, sorted by which explains the others: a pod with an unhealthy device, a
-disrupted pod, a pod that the kubelet rejects, a container that failed."""
+disrupted pod, a pod that the kubelet rejects, training that hangs, a container that failed."""
 
 VERBS = {
     DEVICE: "has an unhealthy device",
@@ -80,6 +86,8 @@ class Failure:
         if self.kind == EXIT:
             why = "" if self.reason == "Error" else f" ({self.reason})"
             return f"{self.pod} exited with code {self.code}{why}"
+        if self.kind == STALL:
+            return f"training is stalled: {self.reason}"
         return f"{self.pod}{self.node and f' on {self.node}'} {VERBS[self.kind]}: {self.reason}"
 
     @property

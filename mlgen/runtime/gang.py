@@ -19,6 +19,7 @@ from mlgen.runtime.cluster import (
     pods_of,
     record,
     rewound,
+    stamp,
     unfinished,
 )
 from mlgen.runtime.failures import DISRUPTION, EXIT, Failure, failures, first
@@ -74,7 +75,11 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
     settled = state.settled or now + SETTLE_SECONDS
     if cause.kind == EXIT and now < settled and _may_change(cause, plan, seen):
         return replace(state, settled=settled)
-    state = forgiven(plan, state, now)
+    return stopping(plan, seen, forgiven(plan, state, now), cause, now)
+
+
+def stopping(plan: Plan, seen: Seen, state: State, cause: Failure, now: float) -> State:
+    """Return the state of a gang that stops, or the end of the job if it cannot restart."""
     state = replace(state, phase="Stopping", cause=cause, members=(), running=0.0, settled=0.0)
     if in_place.is_possible(plan, seen, state):
         return replace(state, in_place=True, until=now + in_place.STOP_SECONDS)
@@ -109,7 +114,7 @@ def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
     found = failures(plan, items, seen, state.mark, stopped)
     gone = {*state.members} - {job_status.member(pod["metadata"]["uid"]) for pod in seen.pods}
     if stopped is None and len(gone) > max(0, len(state.members) - _sizes(plan, seen)[0]):
-        at = job_status.stamp(now)
+        at = stamp(now)
         found.append(Failure(at, 0, "Deleted", "a pod", retryable=True, kind=DISRUPTION))
     return first([state.cause, *found])
 
@@ -211,7 +216,7 @@ def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
         return state  # until the Job controller has reset them
     created = [pod["metadata"]["creationTimestamp"] for _, pod in pods_of(plan.gang, seen)]
     # Deleted pods may appear again, because watch events can be late.
-    mark = max([state.mark, job_status.stamp(now - SETTLE_SECONDS), *created])
+    mark = max([state.mark, stamp(now - SETTLE_SECONDS), *created])
     return replace(state, phase="Starting", mark=mark, until=0.0, cause=None, failed="")
 
 

@@ -93,6 +93,15 @@ class Plan:
     """The seconds after its grace period until a terminating pod of a StatefulSet is deleted, even
     if its node does not answer; 0 for never."""
 
+    progress: bool = False
+    """True if the supervisor receives reports of progress."""
+    first_report_seconds: int = 0
+    """The limit of the time from the start of all replicas to the first report; 0 for none."""
+    stalled_seconds: int = 0
+    """The limit of the time without a report; 0 for none."""
+    restart_stalled: bool = False
+    """True if the gang restarts when no report arrives within a limit."""
+
     set: str = ""
     """The value of the annotation SET in the pods of this job's Jobs. Jobs with other values are
     ignored, unless this is ""."""

@@ -1,18 +1,18 @@
 """The status of a job: the data of the ConfigMap `<job>.status`, its Events and its metrics.
 
 The key `state` contains the supervisor's state as JSON. The other keys are for users: TFJob's
-conditions (Created, Running, Restarting, Succeeded, Failed) as `STATUS TIME REASON: MESSAGE`, the
-start and the end, the restarts, and the replicas of each role.
+conditions (Created, Running, Restarting, Succeeded, Failed) and Stalled as `STATUS TIME REASON:
+MESSAGE`, the start and the end, the restarts, the replicas of each role, and the progress as JSON.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mlgen.runtime import progress
 from mlgen.runtime.cluster import (
     Object,
     Seen,
@@ -20,6 +20,7 @@ from mlgen.runtime.cluster import (
     is_suspended,
     pods_of,
     seconds,
+    stamp,
     unfinished,
 )
 from mlgen.runtime.failures import Failure
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
     from mlgen.runtime.plan import Plan
 
-CONDITIONS = ("Created", "Running", "Restarting", "Succeeded", "Failed")
+CONDITIONS = ("Created", "Running", "Stalled", "Restarting", "Succeeded", "Failed")
+WARNINGS = ("Stalled", "Restarting", "Failed")
 MAX_MESSAGE = 1000
 
 AVOIDED = 3
@@ -56,7 +58,11 @@ class State:
     disruptions: int = 0
     """Restarts after disruptions, which `restarts` does not count."""
     running: float = 0.0
-    """Since when all replicas of the gang run."""
+    """Since when all replicas of the gang run; without a gang, all replicas of the job."""
+    stalled: float = 0.0
+    """Since when training is stalled."""
+    mute: bool = False
+    """True if the gang was restarted because no report had ever arrived."""
     spent: int = 0
     """The restarts that count towards the backoffLimit: since all replicas last ran for long."""
     disturbed: int = 0
@@ -151,6 +157,13 @@ def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
     return values if all(isinstance(each, str) for each in members) else {}
 
 
+NAME, VALUE = (
+    re.compile(r"[\w./:-]+", re.ASCII),
+    re.compile(r"-?[0-9]+(\.[0-9]*)?(e[+-]?[0-9]{1,2})?"),
+)
+"""Names and values of reported metrics that are safe in Prometheus metrics."""
+
+
 def _fits(values: Mapping[str, Any], examples: Mapping[str, Any]) -> bool:
     """Return whether values have the types of examples, and numbers are in range."""
     pairs = [(values[name], example) for name, example in examples.items() if name in values]
@@ -207,11 +220,6 @@ def _loaded(values: dict[str, Any]) -> State:
     return State(**{"run": "", **{name: values[name] for name in values if name in FIRST}})
 
 
-def stamp(now: float) -> str:
-    """Return a time in the format of the API server."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-
-
 def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str | None]:
     """Return the changed keys of the status, as a merge patch: None removes a key."""
     after = {
@@ -236,10 +244,11 @@ def changes(plan: Plan, seen: Seen, state: State, now: float) -> dict[str, str |
         _set(after, kind, f"{state.reason}: {state.message}", now)
     elif state.phase in ("Stopping", "BackingOff"):
         _set(after, "Restarting", f"JobRestarting: {why(state)}", now)
-    elif state.phase == "Running" and _is_running(plan, seen):
+    elif state.phase == "Running" and is_running(plan, seen):
         _set(after, "Running", f"JobRunning: {plan.job} is running", now)
     elif state.phase == "Running" and (role := _restarting(plan, seen)):
         _set(after, "Restarting", f"JobRestarting: a replica of {role} failed and restarts", now)
+    _set_progress(plan, seen, state, after, now)
     changed: dict[str, str | None] = {k: v for k, v in after.items() if seen.status.get(k) != v}
     return {**changed, **{key: None for key in seen.status if key not in after}}
 
@@ -266,7 +275,28 @@ def _set(data: dict[str, str], name: str, text: str, now: float) -> None:
             data[other] = f"False {stamp(now)} {text}"
 
 
-def _is_running(plan: Plan, seen: Seen) -> bool:
+def _set_progress(plan: Plan, seen: Seen, state: State, data: dict[str, str], now: float) -> None:
+    """Set the progress, and the condition Stalled, which does not exclude Running."""
+    if not plan.progress:
+        return
+    if text := progress.updated(seen.progress, data, state.attempt, now)[0]:
+        data[progress.KEY] = text
+    stalls, stalled = state.stalled > 0 and state.phase == "Running", is_stalled(data)
+    if stalls and not stalled:  # while it holds, its message does not change
+        found = progress.current(seen.progress, data, state.attempt)
+        text = progress.silence(plan, found, again=state.mute and not found.last)
+        data["Stalled"] = f"True {stamp(now)} JobStalled: {text}"[:MAX_MESSAGE]
+    elif stalled and not stalls:
+        text = "a report has arrived, or the replicas do not run"
+        data["Stalled"] = f"False {stamp(now)} JobNotStalled: {text}"
+
+
+def is_stalled(data: Mapping[str, str]) -> bool:
+    """Return whether the condition Stalled holds."""
+    return data.get("Stalled", "").startswith("True ")
+
+
+def is_running(plan: Plan, seen: Seen) -> bool:
     """Return whether all replicas of all workloads are ready or have succeeded."""
     found = [seen.workloads[item.name] for item in plan.workloads if item.replicas]
     totals = [(1, 0, 0) if not each or is_suspended(each) else counts(each) for each in found]
@@ -310,35 +340,51 @@ def _counts(statuses: list[Object], *, freed: bool) -> str:
 
 
 def events(plan: Plan, seen: Seen, namespace: str) -> Iterator[Object]:
-    """Yield an Event for each stored condition, with the same name from any supervisor."""
+    """Yield an Event for each stored condition, with the same name from any supervisor.
+
+    Also one for each quarter of the training, once in a run.
+    """
     job, uid = f"{plan.job}-supervisor", plan.run
     if len(plan.deciding) == 1 and seen.workloads[plan.deciding[0]]:
         job, uid = plan.deciding[0], load(seen.status, plan.run).uid
     involved = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": uid}
+    found = []
     for name in CONDITIONS:
         text, _, message = seen.status.get(name, "False").partition(": ")
         status, at, reason = (*text.split(" "), "", "")[:3]
         if status == "True":
-            yield {
-                "metadata": {"name": f"{plan.job}-{plan.run}-{name}-{seconds(at):.0f}".lower()},
-                "involvedObject": {**involved, "namespace": namespace},
-                "type": "Warning" if name in ("Restarting", "Failed") else "Normal",
-                "reason": reason,
-                "message": message,
-                "firstTimestamp": at,
-                "lastTimestamp": at,
-                "count": 1,
-                "source": {"component": "mlgen-supervisor"},
-                "reportingComponent": "mlgen-supervisor",
-            }
+            found.append((f"{name}-{seconds(at):.0f}".lower(), name, at, reason, message))
+    stored = progress.load(seen.status.get(progress.KEY))
+    if stored and (quarter := int(stored.percent or 0) // 25 * 25):
+        text = f"{quarter} % of training is done"
+        found.append((f"progress-{quarter}", "", stamp(stored.last), "JobProgress", text))
+    for suffix, name, at, reason, message in found:
+        yield {
+            "metadata": {"name": f"{plan.job}-{plan.run}-{suffix}"},
+            "involvedObject": {**involved, "namespace": namespace},
+            "type": "Warning" if name in WARNINGS else "Normal",
+            "reason": reason,
+            "message": message,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+            "source": {"component": "mlgen-supervisor"},
+            "reportingComponent": "mlgen-supervisor",
+        }
 
 
-def metrics(plan: Plan, data: dict[str, str]) -> str:
+def metrics(plan: Plan, data: dict[str, str], reports: Mapping[str, int] | None = None) -> str:
     """Return the status as Prometheus metrics. Values that users have changed may be missing.
 
     https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
+
+    Args:
+        plan: the plan of the job.
+        data: the status.
+        reports: the number of reports by result.
     """
-    job, found = f'job="{plan.job}"', []
+    job = f'job="{plan.job}"'
+    found: list[tuple[str, str, float]] = []
     for name in CONDITIONS:
         holds = int(data.get(name, "").startswith("True "))
         found.append(("condition", f',condition="{name}"', holds))
@@ -351,4 +397,21 @@ def metrics(plan: Plan, data: dict[str, str]) -> str:
     for key, name in (("startTime", "start"), ("completionTime", "completion")):
         if key in data:
             found.append((f"{name}_time_seconds", "", int(seconds(data[key]))))
+    for result, count in (reports or {}).items():
+        found.append(("reports_total", f',result="{result}"', count))
+    if stored := progress.load(data.get(progress.KEY)):
+        found += _progress_metrics(stored)
     return "".join(f"mlgen_job_{name}{{{job}{labels}}} {value}\n" for name, labels, value in found)
+
+
+def _progress_metrics(stored: progress.Progress) -> Iterator[tuple[str, str, float]]:
+    """Yield the metrics of the progress: name, labels and value."""
+    if stored.percent is not None:
+        yield "progress_ratio", "", round(stored.percent / 100, 4)
+    if stored.remaining is not None:
+        yield "remaining_seconds", "", stored.remaining
+    if stored.last:
+        yield "last_report_time_seconds", "", int(stored.last)
+    for name, text in dict(stored.metrics).items():
+        if NAME.fullmatch(name) and VALUE.fullmatch(text):
+            yield "reported", f',name="{name}"', float(text)

@@ -37,12 +37,14 @@ from mlgen.runtime.cluster import (
 from mlgen.runtime.decide import Action, Decision, decide, fail
 from mlgen.runtime.gate import Gate
 from mlgen.runtime.memory import Changes, Pods
+from mlgen.runtime.reports import Reports
 from mlgen.runtime.server import CONNECTIONS, Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mlgen.runtime.plan import Plan
+    from mlgen.runtime.progress import Progress
     from mlgen.runtime.server import Answer, Request
 
 GAP = 0.2
@@ -81,6 +83,7 @@ class Supervisor:
     ) -> None:
         self.pods = Pods(client, plan.job)
         self.gate = Gate()
+        self.reports = Reports(client.now)
         self._listed_until = 0.0
         self._decide = decide
         self._plan = plan
@@ -123,7 +126,7 @@ class Supervisor:
         version = self._read_status()
         if version is None:
             return 0.0
-        self.gate.update(status.load(self.data, self._plan.run))
+        self.gate.update(self._state())
         seen, fresh = self._observe()
         self._report(seen)
         now = self._clock()
@@ -190,7 +193,20 @@ class Supervisor:
         pods = self._list_pods() if told is None else told
         refused = self._changes.refused(self.data)
         waiting = dict(self.gate.waiting)
-        return Seen(workloads, pods, self.data, taken, refused, waiting), told is None
+        seen = Seen(workloads, pods, self.data, taken, refused, waiting)
+        if self._plan.progress:
+            seen = replace(seen, progress=self._progress(seen))
+        return seen, told is None
+
+    def _state(self) -> status.State:
+        """Return the stored state."""
+        return status.load(self.data, self._plan.run, status.stored(self.data).get("uid", ""))
+
+    def _progress(self, seen: Seen) -> Progress:
+        """Return the reports of the attempt that the status describes."""
+        state = self._state()
+        self.reports.follow(state.attempt, stops=state.phase in ("Stopping", "BackingOff"))
+        return self.reports.progress(self._plan, seen)
 
     def _workloads(self) -> tuple[dict[str, Object | None], dict[str, str]]:
         """Return the job's workloads, and the owner of each one that belongs to another job.
@@ -360,11 +376,15 @@ def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
 def answer(job: Plan, supervisor: Supervisor, request: Request) -> Answer:
     """Return the answer to an HTTP request."""
     if request.method == "GET" and request.path == "/metrics":
-        return HTTPStatus.OK, status.metrics(job, supervisor.data)
+        return HTTPStatus.OK, status.metrics(job, supervisor.data, supervisor.reports.counts)
     pod = supervisor.pods.sender(request.token, request.address)
-    if not pod:
-        return HTTPStatus.FORBIDDEN, "the sender is not a pod of the job\n"
-    if request.method == "GET" and request.path == "/attempt":
+    if job.progress and request.path == "/progress":
+        if request.method not in ("POST", "PUT"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, "send reports with POST\n"
+        return supervisor.reports.receive(pod, request)
+    if job.in_place and request.path == "/attempt":
+        if not pod:
+            return HTTPStatus.FORBIDDEN, "the sender is not a pod of the job\n"
         return supervisor.gate.answer(pod, request.query)
     return HTTPStatus.NOT_FOUND, ""
 
@@ -379,7 +399,9 @@ def main(env: Mapping[str, str]) -> int:
     follow(job, client, bell, supervisor.pods)
     if job.port:
         pods = sum(item.replicas for item in job.workloads)
-        server = Server(partial(answer, job, supervisor), CONNECTIONS + pods)
+        supervisor.reports.ring = bell.set
+        handle, tick = partial(answer, job, supervisor), supervisor.reports.tick
+        server = Server(handle, CONNECTIONS + pods, tick)
         supervisor.gate.ring, supervisor.gate.wake = bell.set, server.wake
         start(server.run, job.port)
     try:

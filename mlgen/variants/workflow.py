@@ -105,3 +105,7 @@ def _ignored(topology: Topology) -> Iterator[Problem]:
         message = "ignored, because a workflow step does not serve metrics"
         hint = "use the metrics of Argo's controller"
         yield conflict(("runPolicy", "metricsPort"), message, hint)
+    if policy.progress is not None:
+        message = "ignored, because a workflow step does not receive reports of progress"
+        hint = "let the program exit if it makes no progress; the workflow then restarts it"
+        yield conflict(("runPolicy", "progress"), message, hint)

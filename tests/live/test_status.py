@@ -12,6 +12,7 @@ from mlgen.live import watch
 from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
 from mlgen.live.reasons import image_error, scheduling, shortened
 from mlgen.live.state import addressed, snapshots, waits_for
+from mlgen.runtime.progress import Progress
 from mlgen.topology import Hosts, Wait
 
 MOMENTS = {
@@ -39,6 +40,72 @@ STOPPING = (
 
 def states(job):
     return watch.states(Kubectl(), validate(f"{job}.yaml").jobs)
+
+
+HEARD = Progress(
+    last=1795273200.0,
+    percent=45.5,
+    remaining=5400,
+    metrics=(("loss", "0.23"), ("lr", "1e-05"), ("epoch", "1.5"), ("x", "\x1b[2J")),
+    replica="master-0",
+    reporting=3,
+    slowest="worker-1",
+    slowest_at=1795273140.0,
+)
+STALLED = "True 2026-11-26T12:10:00Z JobStalled: no report for 600 s; see a: b"
+
+
+def report(cluster, found=HEARD, **data):
+    """Record reports of progress, a minute ago, in the status of the job."""
+    (record,) = (item for item in cluster.objects if item["kind"] == "ConfigMap")
+    text = replace(found, last=cluster.now - 60, slowest_at=cluster.now - 90).text(cluster.now)
+    record["data"] = {**record["data"], "progress": text, **data}
+
+
+@pytest.mark.parametrize("is_stalled", [False, True])
+def test_the_progress_of_a_job(cluster, run, snapshot, is_stalled):
+    cluster.show("running")
+    report(cluster, **({"Stalled": STALLED} if is_stalled else {}))
+
+    status, stdout, stderr = run("status", "ddp.yaml")
+
+    assert (0, "") == (status, stderr)
+    assert snapshot == stdout
+    assert "\x1b" not in stdout
+    phase = "Stalled, no report for 600 s; see a: b" if is_stalled else "Running"
+    assert f"ddp: {phase}, rank 3/3 ready, 40% done" == watch.line(states("ddp")[0])
+
+
+def test_a_program_may_report_only_that_it_runs(cluster, run):
+    cluster.show("running")
+    report(cluster, Progress(replica="worker-0", reporting=1, last=1.0))
+
+    row = next(line for line in run("status", "ddp.yaml")[1].split("\n") if "60s" in line)
+
+    assert ["-", "-", "60s", "worker-0", "1", "-", "-", "-"] == row.split()
+
+
+def test_the_status_as_json(cluster, run, snapshot):
+    cluster.show("running")
+    report(cluster)
+
+    status, stdout, stderr = run("status", "ddp.yaml", "-o", "json")
+
+    assert (0, "") == (status, stderr)
+    assert snapshot == stdout
+    (state,) = json.loads(stdout)
+    assert {"loss": "0.23"}.items() <= state["progress"]["metrics"].items()
+
+
+def test_the_status_of_a_missing_job_as_json(run):
+    status, stdout, stderr = run("status", "ddp.yaml", "-o", "json")
+
+    assert (1, "NotFound", f"{NOT_FOUND}\n") == (status, json.loads(stdout)[0]["phase"], stderr)
+    assert json.loads(stdout)[0]["progress"] is None
+
+
+def test_json_is_not_watched(run):
+    assert 2 == run("status", "ddp.yaml", "-o", "json", "--watch")[0]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -5,7 +5,14 @@ import json
 import pytest
 from objects.samples import at, one, role, topology
 
-from mlgen.jobfile.model import GiveUpAfter, Helpers, RunPolicy, SuccessPolicy, Tensorboard
+from mlgen.jobfile.model import (
+    GiveUpAfter,
+    Helpers,
+    Progress,
+    RunPolicy,
+    SuccessPolicy,
+    Tensorboard,
+)
 from mlgen.kubernetes.pod_security import violations
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects import build
@@ -224,7 +231,7 @@ def test_the_plan_has_order_bounds_and_deadline():
     document = plan_of(*roles, run_policy=run_policy)
 
     assert document["order"] == [{"role": "second", "until": "Complete", "of": "first"}]
-    limits = ("imageSeconds", "pendingSeconds", "deadlineSeconds", "metricsPort")
+    limits = ("imageSeconds", "pendingSeconds", "deadlineSeconds", "port")
     assert [document[name] for name in limits] == [60, 3600, 99, 9090]
     assert "crashes" not in document
 
@@ -281,6 +288,52 @@ def test_its_memory_grows_with_the_pods_and_jobs_that_it_keeps(roles, memory):
 
     resources = one(at(job, "spec", "template", "spec", "containers"))["resources"]
     assert (resources["requests"]["memory"], resources["limits"]["memory"]) == (memory, memory)
+
+
+FOLLOWS = RunPolicy("All", progress=Progress(stalled_seconds=60))
+
+
+def test_reports_of_many_replicas_need_memory():
+    job = of_supervisor(role("worker", replicas=5000, decides=True), run_policy=FOLLOWS)["Job"]
+
+    container = one(at(job, "spec", "template", "spec", "containers"))
+    assert container["resources"]["limits"]["memory"] == "192Mi"
+    assert container["ports"] == [{"name": "metrics", "containerPort": 8080}]
+    assert "prometheus.io/port" not in at(job, "spec", "template", "metadata", "annotations")
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (None, {}),
+        (Progress(), {"port": 8080, "progress": True}),
+        (
+            Progress(600, 60, "Restart"),
+            {
+                "port": 8080,
+                "progress": True,
+                "firstReportSeconds": 600,
+                "stalledSeconds": 60,
+                "restartStalled": True,
+            },
+        ),
+    ],
+)
+def test_the_plan_has_the_limits_of_reports(progress, expected):
+    before, after = (plan_of(run_policy=RunPolicy(progress=each)) for each in (None, progress))
+
+    assert after == before | expected
+
+
+def test_replicas_find_the_supervisor_by_the_name_of_its_service():
+    found = of_supervisor(run_policy=FOLLOWS)
+    labels = at(found["Job"], "spec", "template", "metadata", "labels")
+
+    assert labels.items() >= at(found["Service"], "spec", "selector").items()
+    assert at(found["Service"], "spec", "clusterIP") == "None"
+    document = json.loads(found["ConfigMap"]["data"]["plan.json"])
+    assert ["Service", "mnist-supervisor"] in document["objects"]
+    assert "Service" not in of_supervisor(run_policy=RunPolicy(metrics_port=8080))
 
 
 @pytest.mark.parametrize("count", [10, 11])

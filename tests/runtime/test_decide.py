@@ -1149,6 +1149,7 @@ def test_the_status_as_metrics():
     assert f"""\
 mlgen_job_condition{{job="mnist",condition="Created"}} 1
 mlgen_job_condition{{job="mnist",condition="Running"}} 0
+mlgen_job_condition{{job="mnist",condition="Stalled"}} 0
 mlgen_job_condition{{job="mnist",condition="Restarting"}} 0
 mlgen_job_condition{{job="mnist",condition="Succeeded"}} 1
 mlgen_job_condition{{job="mnist",condition="Failed"}} 0

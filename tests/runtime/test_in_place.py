@@ -127,10 +127,11 @@ def test_a_gang_that_does_not_stop_in_time_gets_new_pods():
     stored = replace(observed, status={**observed.status, **changes})
     assert decide(PLAN, stored, NOW).wake == STOPPING.until
 
-    state = after(PLAN, observed, STOPPING.until)
-
+    changes = decide(PLAN, stored, STOPPING.until).status
+    stored = replace(stored, status={**stored.status, **changes})
+    state = load(stored.status, "r")
     assert (state.phase, state.in_place) == ("Stopping", False)
-    (action,) = decide(PLAN, replace(observed, status={"state": state.text()}), NOW).actions
+    (action,) = decide(PLAN, stored, NOW).actions
     assert action.patch["spec"]["suspend"]
 
 

@@ -5,17 +5,15 @@ import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from random import Random
 from types import SimpleNamespace
 
 import pytest
+from runtime.test_decide import pod, seen
 from runtime.world import World
 from support import ROOT
 
@@ -23,6 +21,7 @@ from mlgen.runtime import api, plan, status, supervise
 from mlgen.runtime.api import ApiError
 from mlgen.runtime.cluster import PREFERRED, trimmed
 from mlgen.runtime.decide import Action, Decision
+from mlgen.runtime.server import Request
 from mlgen.runtime.supervise import Supervisor
 
 PLAN = {
@@ -65,6 +64,9 @@ def test_jobs_are_watched_by_name_and_pods_by_label():
         ("Job", {"fieldSelector": "metadata.name=mnist-worker"}),
         ("Pod", {"labelSelector": "mlgen.dev/job=mnist"}),
     ] == supervise.watches(plan.load(json.dumps(PLAN), "uid"))
+
+
+METRICS = Request("GET", "/metrics", "", b"", "", "10.0.0.1")
 
 
 class Broken:
@@ -568,7 +570,7 @@ def test_what_cannot_be_cleaned_up_does_not_change_the_end():
 
 @pytest.mark.parametrize(("exits", "code", "expected"), [("", 7, 0), ("1", 200, 1), ("1", 0, 0)])
 def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PLR0913, PLR0917
-    (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "metricsPort": int(exits or 0)}))
+    (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "port": int(exits or 0)}))
     served = []
     rung = threading.Event()
 
@@ -588,10 +590,18 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
             self._problems += 1
             return 0.01
 
+    class Server:
+        def __init__(self, answer, limit, tick):
+            self.answer, self.limit = answer, limit
+            tick()
+
+        def run(self, port):
+            served.append((port, self.limit, self.answer(METRICS)))
+
     monkeypatch.setattr(api, "in_cluster", lambda *_: Fake())
     monkeypatch.setattr(supervise, "Supervisor", Fast)
     monkeypatch.setattr(supervise, "GAP", 0.0)
-    monkeypatch.setattr(supervise, "serve", lambda port, text: served.append((port, text())))
+    monkeypatch.setattr(supervise, "Server", Server)
     monkeypatch.setattr(signal, "signal", lambda *each: handlers.append(each[1]))
     handlers = []
     env = {
@@ -604,8 +614,9 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
 
     assert expected == supervise.main(env)
     assert capsys.readouterr().out == "step\nstep\n"
-    assert [1] * bool(exits) == [port for port, _ in served]
-    for _, text in served:
+    assert [(1, 16 + 2)] * bool(exits) == [(port, limit) for port, limit, _ in served]
+    for _, _, (http_status, text) in served:
+        assert http_status == 200
         assert text.startswith('mlgen_job_condition{job="mnist",condition="Created"} 0\n')
     with pytest.raises(SystemExit, match="143"):
         handlers[0](15, None)
@@ -631,6 +642,33 @@ def test_what_is_not_expected_is_a_failure_of_the_supervisor(capsys):
     assert supervise.guarded(lambda _: 1 // 0) == 200
     assert "ZeroDivisionError" in capsys.readouterr().err
     assert supervise.guarded(lambda _: 7) == 7
+
+
+def test_reports_are_stored_and_forgotten_when_the_gang_stops(world):
+    world.objects["Job", "mnist-worker"]["status"] = {}
+    document = {**PLAN, "workloads": PLAN["workloads"][:1], "order": [], "progress": True}
+    job = plan.load(json.dumps(document), "r")
+    supervisor = Supervisor(job, At(world), lambda _: None)
+    owner = world.get("Job", "mnist-worker")["metadata"]["uid"]
+    world.put("Pod", "w-0", metadata={"uid": "w-0", "ownerReferences": [{"uid": owner}]}, spec={})
+    supervisor.step()
+    supervisor.reports.tick()
+    report = METRICS._replace(method="POST", path="/progress", body=b'{"progressPercentage": 7}')
+    asked = report._replace(token="w-0")
+
+    assert 200 == supervise.answer(job, supervisor, asked)[0]
+    assert 403 == supervise.answer(job, supervisor, report)[0]
+    supervisor.step()
+    found = json.loads(world.get("ConfigMap", "mnist.status")["data"]["progress"])
+    assert (7, {"unknown sender": 1}) == (found["progressPercentage"], found["rejected"])
+
+    assert 1 == supervisor.reports.progress(job, seen(pod())).reporting
+
+    data = world.get("ConfigMap", "mnist.status")["data"]
+    data["state"] = json.dumps({**json.loads(data["state"]), "restarts": 1})
+    world.patch("ConfigMap", "mnist.status", {"data": data})
+    supervisor.step()
+    assert 0 == supervisor.reports.progress(job, seen(pod())).reporting
 
 
 def test_a_supervisor_leaves_the_next_run_of_the_job_alone(world):
@@ -735,72 +773,10 @@ def test_events_hold_up_nothing(problem, tries, created):
         )  # fmt: skip
 
 
-def test_the_status_is_served_as_metrics(monkeypatch):
-    servers = []
-
-    class Server(supervise.ThreadingHTTPServer):
-        def serve_forever(self):
-            servers.append(self)
-            self.handle_request()
-            self.handle_request()
-
-    monkeypatch.setattr(supervise, "ThreadingHTTPServer", Server)
-    monkeypatch.setattr(supervise.socket, "has_dualstack_ipv6", lambda: False)
-    supervise.start(supervise.serve, 0, lambda: "a 1\n")
-    while not servers:
-        time.sleep(0.01)
-    url = f"http://127.0.0.1:{servers[0].server_port}"
-
-    with urllib.request.urlopen(f"{url}/metrics") as answer:
-        assert b"a 1\n" == answer.read()
-        assert "text/plain; version=0.0.4" == answer.headers["Content-Type"]
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"{url}/other")
-
-
-@pytest.fixture
-def port(monkeypatch):
-    """The port of a server of metrics."""
-    servers = []
-
-    class Server(supervise.ThreadingHTTPServer):
-        def serve_forever(self):
-            servers.append(self)
-            super().serve_forever(0.01)
-
-    monkeypatch.setattr(supervise, "ThreadingHTTPServer", Server)
-    supervise.start(supervise.serve, 0, lambda: "a 1\n")
-    while not servers:
-        time.sleep(0.01)
-    yield servers[0].server_port
-    servers[0].shutdown()
-    servers[0].server_close()
-
-
-def test_a_connection_without_a_request_is_closed(monkeypatch, request):
-    monkeypatch.setattr(supervise, "CONNECTION_SECONDS", 0.1)
-    port = request.getfixturevalue("port")
-
-    for sent in (b"", b"GET /metrics HTTP/1.1\r\nA: ", b"\xff"):
-        with socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.sendall(sent)
-            assert b"" == connection.recv(1)
-
-
-def test_connections_are_limited_and_freed(monkeypatch, request):
-    monkeypatch.setattr(supervise, "CONNECTIONS", 1)
-    port = request.getfixturevalue("port")
-
-    with socket.create_connection(("127.0.0.1", port)) as first:
-        first.sendall(b"GET")
-        with socket.create_connection(("127.0.0.1", port)) as second:
-            assert b"" == second.recv(1)
-        first.sendall(b" /metrics HTTP/1.0\r\n\r\n")
-        assert first.makefile("rb").read().endswith(b"\r\n\r\na 1\n")
-
-
 @pytest.mark.parametrize("text", ["x", "-1", "", "1" * 5000, "1 2", "٣", "active 1, active 2" * 9])
-@pytest.mark.parametrize("key", ["restarts", "disruptions", "replicas.ps", "startTime", "Failed"])
+@pytest.mark.parametrize(
+    "key", ["restarts", "disruptions", "replicas.ps", "startTime", "Failed", "progress"]
+)
 def test_a_status_that_was_tampered_with_is_served_as_valid_metrics(key, text):
     job = plan.load(json.dumps(PLAN), "uid")
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mlgen import frameworks
-from mlgen.jobfile.model import RoleSpec, RunPolicy, TrainingJob
+from mlgen.jobfile.model import Progress, RoleSpec, RunPolicy, TrainingJob
 from mlgen.problems import Problem
 from mlgen.topology import Role, Success, Topology
 from mlgen.variants import workflow
@@ -160,10 +160,10 @@ def test_the_warnings_of_the_framework_are_kept():
 
 
 def test_policies_of_the_supervisor_that_a_workflow_does_not_have_are_warned_about():
-    fields = {"backoff_limit": 0, "restart_scope": ("worker",), "metrics_port": 9090}
+    fields = {"restart_scope": ("worker",), "metrics_port": 9090, "progress": Progress()}
     fields |= {"avoid_nodes": "Required", "force_delete_after_seconds": 60}
-    several = warnings(role(), **fields)
+    several = warnings(role(), backoff_limit=0, **fields)
 
-    names = ("restartScope", "avoidNodes", "forceDeleteAfterSeconds", "metricsPort")
-    assert [("spec", "runPolicy", name) for name in names] == [problem.path for problem in several]
+    names = ["restartScope", "avoidNodes", "forceDeleteAfterSeconds", "metricsPort", "progress"]
+    assert names == [problem.path[2] for problem in several]
     assert not warnings(role(), restart_scope="All", backoff_limit=0)
