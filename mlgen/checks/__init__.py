@@ -53,14 +53,15 @@ def job_problems(
         path = path_in_job_file(job_file or {}, each.item, each.path)
         return replace(each.problem, path=path or each.problem.path)
 
+    version = references.needed_version(job, kube_version)
     problems = chain(
-        map(in_job_file, located(job, kube_version, job_file)),
+        map(in_job_file, located(job, version, job_file)),
         doubtful_values(job, job_file),
         cluster_problems(job, kube_version, job_file),
         storage_problems(job, job_file),
         references.unused_claims(job),
         references.far_reaching_rights(job),
-        references.avoided_nodes(job, kube_version),
+        references.restarts(job, kube_version),
     )
     return list(dict.fromkeys(bounded(problems)))
 

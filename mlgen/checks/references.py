@@ -27,7 +27,12 @@ from mlgen.checks.pods import (
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.versions import MUTABLE_WHILE_SUSPENDED, POD_GROUPS, KubeVersion
+from mlgen.kubernetes.versions import (
+    MUTABLE_WHILE_SUSPENDED,
+    POD_GROUPS,
+    RESTART_ALL_CONTAINERS,
+    KubeVersion,
+)
 from mlgen.objects.labels import (
     COMPONENT,
     JOB,
@@ -429,26 +434,56 @@ TERMS = ("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 
 AVOID: ValuePath = ("spec", "runPolicy", "avoidNodes")
 
+NEWER = {
+    "avoidNodes": (
+        MUTABLE_WHILE_SUSPENDED,
+        "Kubernetes {} rejects another node affinity for a Job that has run",
+    ),
+    "restartMode": (
+        RESTART_ALL_CONTAINERS,
+        "Kubernetes {} cannot restart all containers of a pod without a new pod",
+    ),
+}
+"""The fields of `runPolicy` that need a version of Kubernetes, and the messages for older ones."""
 
-def avoided_nodes(job: Objects, kube_version: KubeVersion) -> Iterator[Problem]:
-    """Yield the problems of `runPolicy.avoidNodes`, from the supervisor's plan.
+
+def restarts(job: Objects, kube_version: KubeVersion) -> Iterator[Problem]:
+    """Yield the problems of `runPolicy.avoidNodes` and `restartMode`, from the supervisor's plan.
 
     Args:
         job: the objects of the job.
         kube_version: the version of the cluster.
     """
-    texts = (planned(item) or "" for item in job.of_kind("ConfigMap").values())
-    plan = next((json.loads(text) for text in texts if '"avoidNodes"' in text), None)
-    if plan and kube_version < MUTABLE_WHILE_SUSPENDED:
-        message = f"Kubernetes {kube_version} rejects another node affinity for a Job that has run"
-        hint = f"set --kube-version {MUTABLE_WHILE_SUSPENDED}, or remove it"
-        yield Problem(AVOID, message, "combination", hint)
-    if plan and plan["avoidNodes"] == "Required":
+    plan = _plan(job)
+    for name in _newer(plan):
+        since, message = NEWER[name]
+        if kube_version < since:
+            hint = f"set --kube-version {since}, or remove it"
+            path = ("spec", "runPolicy", name)
+            yield Problem(path, message.format(kube_version), "combination", hint)
+    if plan.get("avoidNodes") == "Required":
         scope, names = plan["restartScope"], {each["name"] for each in plan["workloads"]}
         for pods in (pods for pods in job.distinct_pods if name_of(pods.item) in names):
             role = pods.item["metadata"]["labels"][ROLE]
             if scope == "All" or role in scope:
                 yield from _not_avoided(pods, role)
+
+
+def _plan(job: Objects) -> Object:
+    """Return the supervisor's plan; {} without a supervisor."""
+    texts = (planned(item) or "" for item in job.of_kind("ConfigMap").values())
+    return next((json.loads(text) for text in texts if text), {})
+
+
+def _newer(plan: Object) -> list[str]:
+    """Return the fields of `runPolicy` in NEWER that a job uses."""
+    values = {"avoidNodes": plan.get("avoidNodes"), "restartMode": plan.get("inPlace")}
+    return [name for name, value in values.items() if value]
+
+
+def needed_version(job: Objects, kube_version: KubeVersion) -> KubeVersion:
+    """Return the version for which to check objects, so that an old one is reported only once."""
+    return max([kube_version, *(NEWER[name][0] for name in _newer(_plan(job)))])
 
 
 def _not_avoided(pods: Pods, role: str) -> Iterator[Problem]:

@@ -27,6 +27,9 @@ MUTABLE_WHILE_SUSPENDED = KubeVersion(1, 36)
 """Since then, MutablePodResourcesForSuspendedJobs and
 MutableSchedulingDirectivesForSuspendedJobs are enabled by default."""
 
+RESTART_ALL_CONTAINERS = KubeVersion(1, 36)
+"""Since then, RestartAllContainersOnContainerExits is enabled by default."""
+
 POD_GROUPS = KubeVersion(1, 37)
 """Since then, scheduling.k8s.io/v1beta1 contains PodGroup, with the feature gate GenericWorkload.
 Earlier versions (v1alpha1 and v1alpha2) had other fields."""

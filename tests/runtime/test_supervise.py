@@ -592,7 +592,7 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
 
     class Server:
         def __init__(self, answer, limit, tick):
-            self.answer, self.limit = answer, limit
+            self.answer, self.limit, self.wake = answer, limit, lambda: None
             tick()
 
         def run(self, port):
