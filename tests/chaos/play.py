@@ -90,11 +90,14 @@ class Play:
             self.explain()
 
     def apply(self, job):
-        more = IN_PLACE if self.turn.in_place and job is not BYSTANDER else []
-        done = self.mlgen("render", str(job.file), *self.options, *more)
+        done = self.mlgen("render", str(job.file), *self.options_of(job))
         done = self.kubectl("apply", "-f", "-", stdin=done.stdout)
         if done.returncode:
             raise RuntimeError(done.stderr)
+
+    def options_of(self, job):
+        """Return the options of mlgen for a job."""
+        return [*self.options, *(IN_PLACE if self.turn.in_place and job is not BYSTANDER else [])]
 
     def until(self, what, poll, seconds=UNTIL_MOMENT):
         """Poll until the condition is true; return False after a timeout."""
@@ -240,7 +243,7 @@ class Play:
     def clean(self):
         """Delete the job as a user does, and check that no object is left."""
         self.cluster.mend()
-        done = self.mlgen("delete", str(self.job.file), *self.options, "--yes")
+        done = self.mlgen("delete", str(self.job.file), *self.options_of(self.job), "--yes")
         if done.returncode:
             self.turn.problems.append(f"mlgen delete: {done.stdout}{done.stderr}")
         if left := self.listed() - self.names:

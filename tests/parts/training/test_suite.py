@@ -9,7 +9,17 @@ from support import ROOT
 
 pytestmark = pytest.mark.long
 
-FILES = ("training", "mpi", "restarts", "supervisor", "waits", "addresses", "endings", "resources")
+FILES = (
+    "training",
+    "mpi",
+    "restarts",
+    "in_place",
+    "supervisor",
+    "waits",
+    "addresses",
+    "endings",
+    "resources",
+)
 
 
 @pytest.fixture(scope="module")
