@@ -17,8 +17,10 @@ def namespace(shared_namespace, claim, request):
     for job in ("stays", "moves"):
         (claim / job).mkdir()
         (claim / job).chmod(0o777)
-    file = request.path.parent / "jobs/in-place.yaml"
-    namespace.apply(file, "--kube-version", "1.36")
+    file, version = request.path.parent / "jobs/in-place.yaml", ("--kube-version", "1.36")
+    values = ("metadata.name=moves", "spec.volumes.data.subPath=moves", "spec.env.FAILS=")
+    namespace.apply(file, *version)
+    namespace.apply(file, *version, *(f"--set={value}" for value in values))
     namespace.until("moves runs", lambda: "Running" in namespace.record("moves"))
     namespace.kubectl("delete", "pod", pods(namespace, "moves")[1], "--wait=false")
     return namespace
