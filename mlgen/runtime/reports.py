@@ -99,8 +99,11 @@ class Reports:
         return is_due
 
     def _listens(self, now: float) -> float:
-        """Return since when the server listens without a pause."""
-        if now - self._ticked > DEAF_SECONDS:
+        """Return since when the server listens without a pause.
+
+        A jump back is the change from the local clock to the clock of the API server.
+        """
+        if abs(now - self._ticked) > DEAF_SECONDS:
             self._since = now
         self._ticked = now
         return self._since

@@ -294,6 +294,9 @@ def test_silence_is_measured_again_after_a_pause_of_the_server(found, clock):
 
     clock.now += 31  # a node that was frozen; the supervisor may be faster than the server
     assert clock.now == summary(found).since
+    clock.now -= 600  # the clock of the API server is known
+    found.tick()
+    assert clock.now == summary(found).since
     assert 0 == Reports(clock).progress(PLAN, seen()).since
 
 
