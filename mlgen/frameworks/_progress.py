@@ -1,5 +1,6 @@
 """What replicas need to send requests to the supervisor: progress, and restarts in place."""
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -52,7 +53,8 @@ def _role(job: TrainingJob, role: Role) -> Role:
 def _file(progress: Progress | None, role: Role) -> str:
     """Return `progress.file` if a volume of a role's training container contains it, else ""."""
     file = (progress and progress.file) or ""
-    return file if any(is_below(file, path) for path in role.spec.mount_paths) else ""
+    paths = role.spec.mount_paths
+    return file if any(is_below(posixpath.normpath(file), path) for path in paths) else ""
 
 
 def _server(job: TrainingJob) -> str:

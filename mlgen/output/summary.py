@@ -143,6 +143,8 @@ def _supervision(topology: Topology) -> str:
     gang = dict.fromkeys(role.name for role in topology.roles if role.gang)
     if gang:
         parts.append(f"restarts {named(gang)} together")
+    if job.run_policy.progress:
+        parts.append("receives reports of progress")
     ordered = dict.fromkeys(role.name for role in topology.roles if role.orders)
     if ordered:
         parts.append(f"starts {named(ordered)} in order")

@@ -66,6 +66,7 @@ class Reports:
         self._senders: dict[str, _Sender] = {}
         self._attempt = 0
         self._since = self._ticked = self._rung = 0.0
+        self._is_unseen = False
         self.accepted = 0
         self.rejected: dict[str, int] = {}
         self.ring: Callable[[], None] = lambda: None
@@ -80,13 +81,29 @@ class Reports:
         }
 
     def tick(self) -> None:
-        """Record that the server runs. It calls this every few seconds."""
+        """Record that the server runs. It calls this every few seconds.
+
+        Wake the supervisor if it has not seen the last report.
+        """
+        now = self._clock()
         with self._lock:
-            self._listens(self._clock())
+            self._listens(now)
+            is_due = self._is_unseen and self._is_due(now)
+        if is_due:
+            self.ring()
+
+    def _is_due(self, now: float) -> bool:
+        """Return whether the supervisor may be woken again, and record that it is."""
+        is_due = now - self._rung >= WRITE_SECONDS
+        self._rung = now if is_due else self._rung
+        return is_due
 
     def _listens(self, now: float) -> float:
-        """Return since when the server listens without a pause."""
-        if now - self._ticked > DEAF_SECONDS:
+        """Return since when the server listens without a pause.
+
+        A jump back is the change from the local clock to the clock of the API server.
+        """
+        if abs(now - self._ticked) > DEAF_SECONDS:
             self._since = now
         self._ticked = now
         return self._since
@@ -100,9 +117,9 @@ class Reports:
                 self.rejected[reason] = self.rejected.get(reason, 0) + 1
             else:
                 self.accepted += 1
-            is_news = is_news or now - self._rung >= WRITE_SECONDS
-            self._rung = now if is_news else self._rung
-        if is_news:
+            self._is_unseen = True
+            is_due = self._is_due(now) or is_news
+        if is_due:
             self.ring()
         return (REASONS[reason], f"rejected: {reason}\n") if reason else (HTTPStatus.OK, "")
 
@@ -148,6 +165,7 @@ class Reports:
         now = self._clock()
         pods = {pod["metadata"]["uid"] for pod in seen.pods}
         with self._lock:
+            self._is_unseen = False
             gone = [uid for uid in self._senders if uid not in pods]
             for uid in gone:  # a new pod may be missing from stale data
                 if now - self._senders[uid].time > DEAF_SECONDS:

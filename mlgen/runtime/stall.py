@@ -9,7 +9,7 @@ from mlgen.runtime import gang
 from mlgen.runtime import status as job_status
 from mlgen.runtime.cluster import Seen, stamp, unfinished
 from mlgen.runtime.failures import STALL, Failure
-from mlgen.runtime.progress import KEY, Progress, current, silence, updated
+from mlgen.runtime.progress import KEY, Progress, current, load, silence, updated
 
 if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan
@@ -29,7 +29,8 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     if state.stalled or now < due:
         return state
     stalled = replace(state, stalled=now)
-    is_mute = not (found.last or seen.status.get(KEY))
+    earlier = load(seen.status.get(KEY))
+    is_mute = not (found.last or (earlier and earlier.last))
     if not plan.restart_stalled or not plan.gang or (is_mute and state.mute):
         return stalled
     # Time without reports is not healthy running, after which earlier failures do not count.

@@ -74,5 +74,7 @@ start() {
 # A shell runs a trap only while it waits for a background process.
 trap 'exit 0' TERM
 [ -z "$MLGEN_FILE" ] || report &
-[ ! -d /mlgen/run ] || follow &
+if [ -d /mlgen/run ]; then
+  follow &
+fi
 wait $!

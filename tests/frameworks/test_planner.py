@@ -12,6 +12,7 @@ from mlgen.jobfile.model import (
     GiveUpAfter,
     HostPorts,
     Network,
+    Progress,
     RoleSpec,
     RunPolicy,
     SuccessPolicy,
@@ -396,6 +397,7 @@ def test_the_pods_of_a_job_are_bounded():
         (RunPolicy(restart_scope="All"), False, (PS,), False),
         (RunPolicy(give_up_after=GiveUpAfter()), True, (PS,), True),
         (RunPolicy(metrics_port=9090), True, (PS,), True),
+        (RunPolicy(progress=Progress()), True, (PS,), True),
     ],
 )
 def test_a_supervisor_is_needed_where_something_is_left_to_decide(
@@ -434,3 +436,78 @@ def test_a_variable_with_the_index_as_a_number():
     assert config(value) == (
         '{"task":{"type":"ps","index":$(MLGEN_REPLICA_INDEX)},"name":"$(MLGEN_REPLICA_INDEX)"}'
     )
+
+
+URL, TOKEN = "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN"
+OUT = {"out": {"mountPath": "/out", "emptyDir": {}}}
+
+
+def laid_out(*specs, **fields):
+    """Return the topology of a planner with a plain Job for each role."""
+    plan = planner(*specs, **fields)
+    for spec in specs:
+        plan.add(spec, decides=spec is specs[0])
+    return plan.topology()
+
+
+@pytest.mark.parametrize(
+    ("fields", "url"),
+    [
+        ({}, "http://ctr-supervisor:8080/progress"),
+        ({"namespace": "ads"}, "http://ctr-supervisor:8080/progress"),
+        (
+            {"namespace": "ads", "network": Network(cluster_domain="c.local")},
+            "http://ctr-supervisor.ads.svc.c.local:8080/progress",
+        ),
+    ],
+)
+def test_all_replicas_know_where_to_report(fields, url):
+    roles = laid_out(WORKER, run_policy=RunPolicy(progress=Progress()), **fields).roles
+
+    assert [url, "/mlgen/pod/uid"] == [roles[0].env[name] for name in (URL, TOKEN)]
+    assert ["/mlgen/pod"] == [mount.path for mount in roles[0].mounts]
+    assert not any(helper.sidecar for helper in roles[0].helpers)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"run_policy": RunPolicy(metrics_port=8080)},
+        {"run_policy": RunPolicy(progress=Progress()), "supervisor": False},
+        {"run_policy": RunPolicy(progress=Progress()), "workflow": True},
+    ],
+)
+def test_without_a_supervisor_that_listens_nothing_is_reported(fields):
+    (role,) = laid_out(WORKER, **fields).roles
+
+    assert URL not in role.env
+    assert () == role.mounts
+
+
+@pytest.mark.parametrize(
+    ("file", "spec", "is_found"),
+    [
+        ("/out/a/p.json", {"volumes": OUT}, True),
+        ("/out/./p.json", {"volumes": OUT}, True),
+        ("/out/../p.json", {"volumes": OUT}, False),
+        ("/output/p.json", {"volumes": OUT}, False),
+        ("/out/p.json", {}, False),
+    ],
+)
+def test_a_sidecar_watches_a_file_in_a_volume(file, spec, is_found):
+    policy = RunPolicy(progress=Progress(file=file))
+
+    topology = laid_out(replace(WORKER, **spec), run_policy=policy)
+
+    (role,) = topology.roles
+    assert is_found == any(helper.sidecar for helper in role.helpers)
+    assert is_found != any("no volume" in each.message for each in topology.problems)
+
+
+def test_only_roles_with_the_volume_have_a_sidecar():
+    roles = laid_out(
+        replace(WORKER, volumes=OUT), PS, run_policy=RunPolicy(progress=Progress(file="/out/p"))
+    ).roles
+
+    assert [True, False] == [any(h.sidecar for h in role.helpers) for role in roles]

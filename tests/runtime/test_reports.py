@@ -272,12 +272,30 @@ def test_the_supervisor_is_woken_by_news_and_else_every_ten_seconds(found, clock
     assert [0, 12, 24, 28] == rung
 
 
+def test_the_supervisor_is_woken_by_a_last_report(found, clock):
+    rung = []
+    found.ring = lambda: rung.append(clock.now - NOW)
+    for at in (0, 7):
+        clock.now = NOW + at
+        send(found, PODS[0])
+    for at in (9, 14, 19, 24, 29):
+        clock.now = NOW + at
+        found.tick()
+        if at == 19:
+            summary(found)
+
+    assert [0, 14] == rung
+
+
 def test_silence_is_measured_again_after_a_pause_of_the_server(found, clock):
     clock.now += 29
     found.tick()
     assert NOW == summary(found).since
 
     clock.now += 31  # a node that was frozen; the supervisor may be faster than the server
+    assert clock.now == summary(found).since
+    clock.now -= 600  # the clock of the API server is known
+    found.tick()
     assert clock.now == summary(found).since
     assert 0 == Reports(clock).progress(PLAN, seen()).since
 

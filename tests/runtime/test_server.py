@@ -24,6 +24,7 @@ def served(answer, limit=16, tick=lambda: None):
     yield made, port
     made.loop.call_soon_threadsafe(made.loop.stop)
     thread.join()
+    made.loop.close()
 
 
 def talk(port, data):

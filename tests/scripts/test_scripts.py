@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -186,6 +187,71 @@ def test_a_replica_recognizes_its_own_name_with_any_domain(wait):
     _, _, err = wait("mnist-ps-[0-0].mnist.invalid:2222", own="mnist-ps-0", timeout=0)
 
     assert err.endswith("waiting for 1 of 1 peers: mnist-ps-0.mnist.invalid\n")
+
+
+@pytest.fixture
+def follow(start, tools, tmp_path, supervisor):
+    """Function that lets the sidecar follow a file. `ticks` counts its pauses, which are short."""
+    if not shutil.which("wget"):
+        pytest.skip("there is no wget")
+    pause = f"printf . >> {tmp_path}/ticks; exec {shutil.which('sleep')} 0.1"
+    program(tools / "sleep", pause)
+    (tmp_path / "uid").write_text("token")
+    script = relocated("supervised.sh", tmp_path, **{"/mlgen/pod": tmp_path, "/mlgen/run": "/no"})
+
+    def follow(file):
+        file.write_text("earlier")
+        url = f"http://127.0.0.1:{supervisor.server_port}"
+        return start(script, MLGEN_SUPERVISOR=url, MLGEN_FILE=str(file))
+
+    return follow
+
+
+@pytest.fixture
+def supervisor():
+    """A server, with the tokens and bodies that were posted. It rejects text that is not JSON."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            server.posts.append((self.path, self.headers["Authorization"], body))
+            self.send_response(400 if body == "{" else 200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.posts = []
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("text", "bodies"),
+    [("", ["{}"]), ("step 7", ["{}"]), ('{"a": 1}', ['{"a": 1}']), ("{", ["{", "{}"])],
+)
+def test_each_change_of_a_file_is_reported_once(follow, tmp_path, supervisor, text, bodies):
+    file, ticks = tmp_path / "progress", tmp_path / "ticks"
+    process = follow(file)
+    for second in range(1000):  # until the first change that the script sees
+        os.utime(file, (second, second))
+        if supervisor.posts:
+            break
+        time.sleep(0.1)
+
+    file.write_text(text)
+    seen = len(ticks.read_text())
+    while len(ticks.read_text()) < seen + 4:
+        time.sleep(0.05)
+    process.terminate()
+
+    assert process.wait(PATIENCE) == 0
+    posts = [("/progress", "Bearer token", body) for body in bodies]
+    assert posts == supervisor.posts[-len(posts) :]
+    assert {("/progress", "Bearer token", "{}")} == {*supervisor.posts[: -len(posts)]}
 
 
 def test_a_replica_is_not_confused_with_one_whose_index_has_the_same_prefix(wait):
