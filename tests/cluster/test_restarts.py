@@ -126,6 +126,16 @@ def test_the_exit_code_of_the_first_replica_that_fails_counts(namespace):
     assert namespace.ended("permanent-worker")["type"] == "Failed"
 
 
+def test_training_starts_after_every_preflight_has_communicated(namespace, claim):
+    logs = namespace.completed("preflight-worker", 300)
+
+    lines = sorted(line for log in logs for line in log)
+    assert lines == [f"worker {rank} trains" for rank in range(3)]
+    assert [(claim / f"preflight/{rank}").read_text() for rank in range(3)] == ["6.0\n"] * 3
+    record = supervised(namespace, "preflight")
+    assert (record["restarts"], record["Succeeded"].split()[0]) == ("1", "True")
+
+
 def test_a_gang_fails_after_the_last_restart(namespace):
     record = supervised(namespace, "limit")
 
