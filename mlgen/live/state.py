@@ -23,10 +23,11 @@ from mlgen.objects.labels import INSTANCE, status_name, workload_name
 from mlgen.result import Rendered
 from mlgen.runtime import cluster, progress, status
 from mlgen.runtime import plan as plans
-from mlgen.runtime.cluster import ENDS, ending, is_suspended, seconds
+from mlgen.runtime.cluster import ENDS, ending, is_suspended
 from mlgen.runtime.failures import failures, first
 from mlgen.runtime.plan import Plan, Workload
 from mlgen.runtime.status import CONDITIONS
+from mlgen.runtime.times import seconds
 from mlgen.topology import Wait
 
 KINDS = "jobs.batch,statefulsets.apps,pods,configmaps"

@@ -18,7 +18,7 @@ from mlgen.live.state import JobState, ProgressState, Snapshot, StuckPods, snaps
 from mlgen.output.columns import columns
 from mlgen.output.terminal import safe
 from mlgen.result import Rendered
-from mlgen.runtime.cluster import stamp
+from mlgen.runtime.times import stamp
 
 PAUSE = 2.0
 """Seconds between two reads of the cluster."""

@@ -6,7 +6,9 @@ command is `python3 -m mlgen.runtime.supervise` in the working directory `/`. Th
 pod, in tests and under mypy. The code needs Python 3.9 and only its standard library.
 
 `plan` describes the job. `decide` is a pure function from the observed objects (`cluster`,
-`failures`) and the stored status (`status`) to the next actions. `gang` restarts replicas together.
-`supervise` is the loop, `memory` its data between two passes, `api` the client of the API server,
-`step` the step of Argo Workflows, and `attempt` the decisions of a step.
+`failures`) and the stored status (`status`) to the next actions. `gang` restarts replicas together,
+`in_place` in their pods, and `stall` finds training that no longer reports progress. `supervise` is
+the loop, `memory` its data between two passes, and `api` the client of the API server. `server`
+answers the requests of replicas with `reports` (`progress` is their content) and the `gate` of
+restarts in place. `step` is the step of Argo Workflows, and `attempt` the decisions of a step.
 """

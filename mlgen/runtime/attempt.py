@@ -22,7 +22,6 @@ from mlgen.runtime.cluster import (
     is_live,
     is_suspended,
     pods_of,
-    seconds,
     stuck_at,
     told_at,
     unfinished,
@@ -30,6 +29,7 @@ from mlgen.runtime.cluster import (
 from mlgen.runtime.decide import Decision, advance, decide, ends_of_jobs, fail
 from mlgen.runtime.failures import DISRUPTION, Failure, failures, first
 from mlgen.runtime.gang import DISRUPTED, ended, forgiven, judged
+from mlgen.runtime.times import seconds
 
 if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan, Workload

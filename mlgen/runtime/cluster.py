@@ -5,11 +5,11 @@ Field names are from https://kubernetes.io/docs/reference/generated/kubernetes-a
 
 from __future__ import annotations
 
-import calendar
 import re
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from mlgen.runtime.times import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -112,23 +112,6 @@ def trimmed_workload(observed: Object) -> Object:
 
 def _picked(values: Object, keys: tuple[str, ...]) -> Object:
     return {key: values[key] for key in keys if key in values}
-
-
-def seconds(timestamp: str) -> float:
-    """Return an RFC 3339 time, `2026-11-22T15:34:33Z`, in seconds since the epoch.
-
-    Returns 0 for an invalid time, because users can edit the status.
-    """
-    fields = (timestamp[:4], *(timestamp[at : at + 2] for at in (5, 8, 11, 14, 17)))
-    try:
-        return float(calendar.timegm(tuple(map(int, fields))))
-    except ValueError:
-        return 0.0
-
-
-def stamp(now: float) -> str:
-    """Return a time in the format of the API server."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
 
 
 def stranger(observed: Object, job: str) -> str:
@@ -319,6 +302,14 @@ def sidecars(pod: Object) -> list[str]:
     """Return the names of a pod's sidecars."""
     containers = pod["spec"].get("initContainers") or ()
     return [each["name"] for each in containers if each.get("restartPolicy") == "Always"]
+
+
+def replica(job: str, item: Workload, pod: Object) -> str:
+    """Return the role and index of a pod, such as `worker-3`."""
+    own = item.name[len(f"{job}-{item.role}-") :]  # a Job for each replica
+    labels = pod["metadata"].get("labels") or {}
+    index = next((labels[name] for name in INDEXES if name in labels), "0")
+    return f"{item.role}-{own if own.isdecimal() else index}"
 
 
 def senders(pod: Object) -> list[str]:

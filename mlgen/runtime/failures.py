@@ -22,12 +22,12 @@ from mlgen.runtime.cluster import (
     is_suspended,
     last_end,
     pods_of,
-    seconds,
     sidecars,
     told_at,
     unhealthy,
 )
 from mlgen.runtime.plan import ALONE
+from mlgen.runtime.times import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

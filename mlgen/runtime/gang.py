@@ -19,10 +19,10 @@ from mlgen.runtime.cluster import (
     pods_of,
     record,
     rewound,
-    stamp,
     unfinished,
 )
 from mlgen.runtime.failures import DISRUPTION, EXIT, Failure, failures, first
+from mlgen.runtime.times import stamp
 
 if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan, Workload

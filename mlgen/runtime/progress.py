@@ -11,12 +11,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mlgen.runtime.cluster import INDEXES, Object, seconds, stamp
+from mlgen.runtime.times import seconds, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mlgen.runtime.plan import Plan, Workload
+    from mlgen.runtime.plan import Plan
 
 KEY = "progress"
 """The key of the status with the progress as JSON."""
@@ -132,7 +132,7 @@ def content(document: Any) -> Content:
     return Content(is_status, percent, remaining, metrics, quiet)
 
 
-def _mapping(value: Any) -> Object:
+def _mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         message = "expected a JSON object"
         raise ValueError(message)  # noqa: TRY004 - each malformed report is a ValueError
@@ -236,14 +236,6 @@ def _rounded(found: Progress) -> Progress:
     """Return a progress with the precision of a stored one."""
     last, quiet, slowest_at = map(math.floor, (found.last, found.quiet, found.slowest_at))
     return replace(found, last=last, quiet=quiet, slowest_at=slowest_at)
-
-
-def replica(job: str, item: Workload, pod: Object) -> str:
-    """Return the role and index of a pod, such as `worker-3`."""
-    own = item.name[len(f"{job}-{item.role}-") :]  # a Job for each replica
-    labels = pod["metadata"].get("labels") or {}
-    index = next((labels[name] for name in INDEXES if name in labels), "0")
-    return f"{item.role}-{own if own.isdecimal() else index}"
 
 
 def silence(plan: Plan, found: Progress, *, again: bool) -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from mlgen.runtime import gang
 from mlgen.runtime import status as job_status
-from mlgen.runtime.cluster import Seen, stamp, unfinished
+from mlgen.runtime.cluster import Seen, unfinished
 from mlgen.runtime.failures import STALL, Failure
 from mlgen.runtime.progress import KEY, Progress, current, load, silence, updated
+from mlgen.runtime.times import stamp
 
 if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan

@@ -13,17 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mlgen.runtime import progress
-from mlgen.runtime.cluster import (
-    Object,
-    Seen,
-    counts,
-    is_suspended,
-    pods_of,
-    seconds,
-    stamp,
-    unfinished,
-)
+from mlgen.runtime.cluster import Object, Seen, counts, is_suspended, pods_of, unfinished
 from mlgen.runtime.failures import Failure
+from mlgen.runtime.times import seconds, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

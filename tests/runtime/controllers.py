@@ -6,8 +6,9 @@ Indexed Jobs. Left out: `maxFailedIndexes`, `successPolicy`, and the slow start 
 
 import json
 
-from mlgen.runtime.cluster import TRACKING, seconds
+from mlgen.runtime.cluster import TRACKING
 from mlgen.runtime.status import stamp
+from mlgen.runtime.times import seconds
 
 FINAL = ("Succeeded", "Failed")
 FIRST_BACKOFF, MAX_BACKOFF = 10.0, 600.0

@@ -12,9 +12,10 @@ from runtime.faults import SERVER, START, Faults
 from runtime.ledger import DISRUPTION, EXIT, KILLED, REJECTION, Fact, Ledger
 from runtime.world import EPOCH, NODES, Client, Killed, World, copied
 
-from mlgen.runtime.cluster import RECORD, seconds, trimmed
+from mlgen.runtime.cluster import RECORD, trimmed
 from mlgen.runtime.plan import Order, Plan, Workload
 from mlgen.runtime.supervise import Supervisor
+from mlgen.runtime.times import seconds
 
 HOUR, DAY = 3600.0, 86400.0
 

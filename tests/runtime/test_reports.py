@@ -10,8 +10,7 @@ import pytest
 from runtime.test_decide import GANG, NOW, pod, seen
 from runtime.test_server import served, talk
 
-from mlgen.runtime import progress
-from mlgen.runtime.cluster import stamp
+from mlgen.runtime import cluster, progress
 from mlgen.runtime.memory import Pods
 from mlgen.runtime.plan import Workload
 from mlgen.runtime.progress import Progress
@@ -19,6 +18,7 @@ from mlgen.runtime.reports import Reports
 from mlgen.runtime.server import Request
 from mlgen.runtime.status import metrics
 from mlgen.runtime.supervise import answer
+from mlgen.runtime.times import stamp
 
 PLAN = replace(GANG, progress=True, port=1)
 LOSS = {"name": "loss", "value": "0.23"}
@@ -235,9 +235,9 @@ def test_the_deciding_role_and_the_lowest_index_lead(found, clock):
 def test_a_job_for_each_replica_numbers_them():
     item = Workload("Job", "a-b-worker-3", "worker")
 
-    assert "worker-3" == progress.replica("a-b", item, pod())
-    assert "worker-0" == progress.replica("a-b", replace(item, name="a-b-worker"), pod())
-    assert "worker-7" == progress.replica("a-b", replace(item, name="a-b-worker"), pod(index=7))
+    assert "worker-3" == cluster.replica("a-b", item, pod())
+    assert "worker-0" == cluster.replica("a-b", replace(item, name="a-b-worker"), pod())
+    assert "worker-7" == cluster.replica("a-b", replace(item, name="a-b-worker"), pod(index=7))
 
 
 def test_reports_of_other_attempts_and_of_pods_that_are_gone_do_not_count(found, clock):
