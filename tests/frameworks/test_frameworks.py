@@ -90,7 +90,8 @@ def test_a_framework_without_anything_gets_one_list_of_what_it_lacks(monkeypatch
 
 def test_every_field_of_the_job_file_is_used_by_a_fixture():
     spec = base()["properties"]["spec"]["properties"]
-    several = (ROOT / "fixtures/matrix").glob("*.yaml")
+    folders = ("matrix", "kubernetes-1.36", "kubernetes-1.37")
+    several = [path for name in folders for path in (ROOT / "fixtures" / name).glob("*.yaml")]
     text = "".join(path.read_text() for path in [*FIXTURES, *several])
     nested = [name for field in spec.values() for name in field.get("properties", {})]
 
