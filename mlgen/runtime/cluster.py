@@ -328,6 +328,16 @@ RESTARTING = "RestartingAllContainers"
 (pkg/kubelet/kubelet_pods.go). Its exit code, 137, is not the code of the container."""
 
 
+def has_returned(seen: Seen, item: Workload, pod: Object) -> bool:
+    """Return whether a pod waits for the next attempt.
+
+    A sidecar that has restarted alone also waits, but the training container runs.
+    """
+    main = next((each for each in containers(pod) if each["name"] == item.container), None)
+    is_running = bool(main and "running" in main["state"])
+    return pod["metadata"]["uid"] in seen.waiting and not is_running
+
+
 def is_alone(pod: Object) -> bool:
     """Return whether the sidecar of a pod has restarted while the training container runs."""
     starts = {}

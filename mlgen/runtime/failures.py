@@ -16,6 +16,7 @@ from mlgen.runtime.cluster import (
     Seen,
     condition,
     containers,
+    has_returned,
     is_behind,
     is_deleted,
     is_stuck,
@@ -214,7 +215,7 @@ def _exits(
 ) -> Iterator[Failure]:
     """Yield the failures of the training container and the init containers of a pod."""
     by_name = {each["name"]: each for each in containers(pod)}
-    returned = pod["metadata"]["uid"] in seen.waiting
+    returned = has_returned(seen, item, pod)
     names = [each["name"] for each in pod["status"].get("initContainerStatuses", ())]
     for name in [*names, item.container]:
         if name in sidecars(pod) or name not in by_name:

@@ -9,6 +9,7 @@ from mlgen.runtime.cluster import (
     Seen,
     condition,
     counts,
+    has_returned,
     is_deleted,
     is_suspended,
     pods_of,
@@ -17,7 +18,7 @@ from mlgen.runtime.cluster import (
 from mlgen.runtime.failures import REJECTION, is_cut_off
 
 if TYPE_CHECKING:
-    from mlgen.runtime.plan import Plan
+    from mlgen.runtime.plan import Plan, Workload
     from mlgen.runtime.status import State
 
 STOP_SECONDS = 60.0
@@ -46,7 +47,7 @@ def is_whole(plan: Plan, seen: Seen, state: State) -> bool:
 
 def all_wait(plan: Plan, seen: Seen, state: State) -> bool:
     """Return whether every pod of a gang waits for the next attempt."""
-    return all(pod["metadata"]["uid"] in seen.waiting for pod in _pods(plan, seen, state))
+    return all(has_returned(seen, item, pod) for item, pod in _pods(plan, seen, state))
 
 
 def is_suspended_by_others(plan: Plan, seen: Seen) -> bool:
@@ -55,11 +56,11 @@ def is_suspended_by_others(plan: Plan, seen: Seen) -> bool:
     return any(is_suspended(each) and not plan.waits(item) for item, each in found)
 
 
-def _pods(plan: Plan, seen: Seen, state: State) -> list[Object]:
+def _pods(plan: Plan, seen: Seen, state: State) -> list[tuple[Workload, Object]]:
     """Return the pods of a gang that are on their nodes, and not about to end."""
     return [
-        pod
-        for _, pod in pods_of(plan.gang, seen, state.mark)
+        (item, pod)
+        for item, pod in pods_of(plan.gang, seen, state.mark)
         if pod["status"].get("phase") in ("Pending", "Running")
         and not (is_deleted(pod) or condition(pod, "DisruptionTarget") or is_cut_off(pod))
     ]

@@ -7,7 +7,7 @@ restart the whole job as a gang, after any failure, unless the job file has othe
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.model import TrainingJob, written
 from mlgen.problems import Problem
 from mlgen.topology import Role, Topology
 from mlgen.variants import conflict
@@ -95,17 +95,23 @@ def _ignored(topology: Topology) -> Iterator[Problem]:
     if isinstance(policy.restart_scope, tuple):
         message = f"the workflow restarts all roles, not only {', '.join(policy.restart_scope)}"
         yield conflict(("runPolicy", "restartScope"), message, "write restartScope: All")
-    if policy.avoid_nodes not in (None, "Never"):
-        message = "ignored, because each attempt of the workflow creates the same Jobs"
-        yield conflict(("runPolicy", "avoidNodes"), message, "remove it")
-    if policy.force_delete_after_seconds is not None:
-        message = "ignored, because a workflow step may not delete pods"
-        yield conflict(("runPolicy", "forceDeleteAfterSeconds"), message, "remove it")
-    if policy.metrics_port is not None:
-        message = "ignored, because a workflow step does not serve metrics"
-        hint = "use the metrics of Argo's controller"
-        yield conflict(("runPolicy", "metricsPort"), message, hint)
-    if policy.progress is not None:
-        message = "ignored, because a workflow step does not receive reports of progress"
-        hint = "let the program exit if it makes no progress; the workflow then restarts it"
-        yield conflict(("runPolicy", "progress"), message, hint)
+    fields = written(policy)
+    for name, (why, hint) in IGNORED.items():
+        if fields.get(name) not in (None, "Never"):
+            yield conflict(("runPolicy", name), f"ignored, because {why}", hint)
+
+
+IGNORED = {
+    "avoidNodes": ("each attempt of the workflow creates the same Jobs", "remove it"),
+    "forceDeleteAfterSeconds": ("a workflow step may not delete pods", "remove it"),
+    "restartMode": ("each attempt of the workflow creates new pods", "remove it"),
+    "metricsPort": (
+        "a workflow step does not serve metrics",
+        "use the metrics of Argo's controller",
+    ),
+    "progress": (
+        "a workflow step does not receive reports of progress",
+        "let the program exit if it makes no progress; the workflow then restarts it",
+    ),
+}
+"""Fields of `runPolicy` that a workflow ignores: why, and the hint."""

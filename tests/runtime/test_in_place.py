@@ -83,6 +83,20 @@ def test_a_pod_that_has_returned_has_failed_even_if_its_exit_code_is_lost():
     assert (state.cause.code, state.cause.reason, state.cause.retryable) == (137, RESTARTING, True)
 
 
+def test_a_sidecar_that_restarts_alone_is_no_failure():
+    state = after(PLAN, seen(pod("w-0"), OTHER, waiting={"w-0": 0}))
+
+    assert state is None or state.phase == "Running"
+
+
+def test_a_pod_whose_sidecar_restarts_alone_has_not_stopped():
+    observed = seen(pod("w-0"), waits("w-1"), state=STOPPING, waiting={"w-0": 0, "w-1": 0})
+
+    state = after(PLAN, observed)
+
+    assert state is None or state.phase == "Stopping"
+
+
 def test_a_pod_that_waits_for_the_attempt_that_starts_has_not_failed():
     observed = seen(waits("w-0"), waits("w-1"), state=STARTING, waiting={"w-0": 0, "w-1": 0})
 

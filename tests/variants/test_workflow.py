@@ -162,8 +162,10 @@ def test_the_warnings_of_the_framework_are_kept():
 def test_policies_of_the_supervisor_that_a_workflow_does_not_have_are_warned_about():
     fields = {"restart_scope": ("worker",), "metrics_port": 9090, "progress": Progress()}
     fields |= {"avoid_nodes": "Required", "force_delete_after_seconds": 60}
+    fields |= {"restart_mode": "InPlace"}
     several = warnings(role(), backoff_limit=0, **fields)
 
-    names = ["restartScope", "avoidNodes", "forceDeleteAfterSeconds", "metricsPort", "progress"]
+    names = ["restartScope", "avoidNodes", "forceDeleteAfterSeconds", "restartMode"]
+    names += ["metricsPort", "progress"]
     assert names == [problem.path[2] for problem in several]
     assert not warnings(role(), restart_scope="All", backoff_limit=0)
