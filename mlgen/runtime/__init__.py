@@ -7,6 +7,8 @@ pod, in tests and under mypy. The code needs Python 3.9 and only its standard li
 
 `plan` describes the job. `decide` is a pure function from the observed objects (`cluster`,
 `failures`) and the stored status (`status`) to the next actions. `gang` restarts replicas together.
-`supervise` is the loop, `memory` its data between two passes, `api` the client of the API server,
-`step` the step of Argo Workflows, and `attempt` the decisions of a step.
+`supervise` is the loop, `memory` its data between two passes, and `api` the client of the API
+server. `server` receives requests of replicas, `reports` keeps their reports of progress,
+`progress` describes it in the status, and `stall` detects silence. `step` is the step of Argo
+Workflows, and `attempt` the decisions of a step.
 """

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mlgen.runtime import progress
 from mlgen.runtime.cluster import (
     Object,
+    Progress,
     Seen,
     counts,
     is_suspended,
@@ -400,7 +401,7 @@ def metrics(plan: Plan, data: dict[str, str], reports: Mapping[str, int] | None 
     return "".join(f"mlgen_job_{name}{{{job}{labels}}} {value}\n" for name, labels, value in found)
 
 
-def _progress_metrics(stored: progress.Progress) -> Iterator[tuple[str, str, float]]:
+def _progress_metrics(stored: Progress) -> Iterator[tuple[str, str, float]]:
     """Yield the metrics of the progress: name, labels and value."""
     if stored.percent is not None:
         yield "progress_ratio", "", round(stored.percent / 100, 4)
