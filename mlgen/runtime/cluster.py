@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mlgen.runtime.plan import Plan, Workload
-    from mlgen.runtime.progress import Progress
 
 Object = dict[str, Any]
 
@@ -62,6 +61,43 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 NAME_FIELD = "metadata.name"
 """The only field of a node that `matchFields` can match."""
+
+
+COMPLETE = 100.0
+"""The percentage of training that is done."""
+
+Metrics = tuple[tuple[str, str], ...]
+"""Names and values."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of an attempt. Times are in seconds since the epoch."""
+
+    since: float = 0.0
+    """Since when this supervisor receives reports; 0 if it does not yet."""
+    attempt: int = 0
+    last: float = 0.0
+    """When the last report arrived; 0 for never."""
+    quiet: float = 0.0
+    """Until when the program announced that it does not report."""
+    percent: float | None = None
+    remaining: float | None = None
+    metrics: Metrics = ()
+    replica: str = ""
+    """The replica that reported the percentage, the time left and the metrics."""
+    reporting: int = 0
+    """The number of replicas that have reported."""
+    slowest: str = ""
+    """The replica whose last report is the oldest, if several report."""
+    slowest_at: float = 0.0
+    rejected: tuple[tuple[str, int], ...] = ()
+    """The number of rejected reports by reason."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether training is done, so that no report is expected."""
+        return (self.percent or 0.0) >= COMPLETE
 
 
 @dataclass(frozen=True)

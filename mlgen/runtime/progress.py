@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mlgen.runtime.cluster import COMPLETE, Metrics, Progress
 from mlgen.runtime.times import seconds, stamp
 
 if TYPE_CHECKING:
@@ -27,12 +28,8 @@ MAX_METRICS, MAX_TEXT = 16, 64
 MAX_REMAINING = 1e9
 """The longest estimate in seconds that is kept, about 30 years."""
 
-COMPLETE = 100.0
-
 WRITE_SECONDS = 10.0
 """Minimum seconds between two changes of the status because of reports."""
-
-Metrics = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -52,55 +49,26 @@ class Content:
         return (self.percent or 0.0) >= COMPLETE
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The progress of an attempt. Times are in seconds since the epoch."""
-
-    since: float = 0.0
-    """Since when this supervisor receives reports; 0 if it does not yet."""
-    attempt: int = 0
-    last: float = 0.0
-    """When the last report arrived; 0 for never."""
-    quiet: float = 0.0
-    """Until when the program announced that it does not report."""
-    percent: float | None = None
-    remaining: float | None = None
-    metrics: Metrics = ()
-    replica: str = ""
-    """The replica that reported the percentage, the time left and the metrics."""
-    reporting: int = 0
-    """The number of replicas that have reported."""
-    slowest: str = ""
-    """The replica whose last report is the oldest, if several report."""
-    slowest_at: float = 0.0
-    rejected: tuple[tuple[str, int], ...] = ()
-    """The number of rejected reports by reason."""
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether training is done, so that no report is expected."""
-        return (self.percent or 0.0) >= COMPLETE
-
-    def text(self, now: float) -> str:
-        """Return the progress as JSON, for users."""
-        slowest = {"replica": self.slowest, "lastReportTime": stamp(self.slowest_at)}
-        values = {
-            "progressPercentage": self.percent,
-            "estimatedRemainingSeconds": self.remaining,
-            "metrics": [{"name": name, "value": value} for name, value in self.metrics],
-            "lastUpdatedTime": stamp(now),
-            "lastReportTime": stamp(self.last) if self.last else None,
-            "attempt": self.attempt,
-            "replica": self.replica,
-            "reporting": self.reporting,
-            "slowest": slowest if self.slowest else None,
-            "quietUntil": stamp(self.quiet) if self.quiet else None,
-            "rejected": dict(self.rejected),
-        }
-        return json.dumps({key: value for key, value in values.items() if value not in EMPTY})
-
-
 EMPTY: tuple[Any, ...] = (None, "", [], {})
+
+
+def stored_text(found: Progress, now: float) -> str:
+    """Return the progress as JSON, for users."""
+    slowest = {"replica": found.slowest, "lastReportTime": stamp(found.slowest_at)}
+    values = {
+        "progressPercentage": found.percent,
+        "estimatedRemainingSeconds": found.remaining,
+        "metrics": [{"name": name, "value": value} for name, value in found.metrics],
+        "lastUpdatedTime": stamp(now),
+        "lastReportTime": stamp(found.last) if found.last else None,
+        "attempt": found.attempt,
+        "replica": found.replica,
+        "reporting": found.reporting,
+        "slowest": slowest if found.slowest else None,
+        "quietUntil": stamp(found.quiet) if found.quiet else None,
+        "rejected": dict(found.rejected),
+    }
+    return json.dumps({key: value for key, value in values.items() if value not in EMPTY})
 
 
 def number(value: Any, most: float) -> float | None:
@@ -221,7 +189,7 @@ def updated(
     if not found.last and not found.rejected:
         return text, None
     if not stored:
-        return found.text(now), None
+        return stored_text(found, now), None
     if replace(stored, since=found.since) == _rounded(found):
         return text, None
     is_first = found.last and (not stored.last or stored.attempt != attempt)
@@ -229,7 +197,7 @@ def updated(
     is_early = written <= now < written + WRITE_SECONDS
     if is_early and not is_first and found.is_complete <= stored.is_complete:
         return text, written + WRITE_SECONDS
-    return found.text(now), None
+    return stored_text(found, now), None
 
 
 def _rounded(found: Progress) -> Progress:

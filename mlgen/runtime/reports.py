@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Optional
 
-from mlgen.runtime.cluster import Object, pods_of, replica
-from mlgen.runtime.progress import WRITE_SECONDS, Content, Progress, content
+from mlgen.runtime.cluster import Object, Progress, pods_of, replica
+from mlgen.runtime.progress import WRITE_SECONDS, Content, content
 from mlgen.runtime.server import MAX_BODY
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from mlgen.runtime import gang
 from mlgen.runtime import status as job_status
-from mlgen.runtime.cluster import Seen, unfinished
+from mlgen.runtime.cluster import Progress, Seen, unfinished
 from mlgen.runtime.failures import STALL, Failure
-from mlgen.runtime.progress import KEY, Progress, current, load, silence, updated
+from mlgen.runtime.progress import KEY, current, load, silence, updated
 from mlgen.runtime.times import stamp
 
 if TYPE_CHECKING:

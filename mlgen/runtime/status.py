@@ -13,7 +13,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mlgen.runtime import progress
-from mlgen.runtime.cluster import Object, Seen, counts, is_suspended, pods_of, unfinished
+from mlgen.runtime.cluster import (
+    Object,
+    Progress,
+    Seen,
+    counts,
+    is_suspended,
+    pods_of,
+    unfinished,
+)
 from mlgen.runtime.failures import Failure
 from mlgen.runtime.times import seconds, stamp
 
@@ -396,7 +404,7 @@ def metrics(plan: Plan, data: dict[str, str], reports: Mapping[str, int] | None 
     return "".join(f"mlgen_job_{name}{{{job}{labels}}} {value}\n" for name, labels, value in found)
 
 
-def _progress_metrics(stored: progress.Progress) -> Iterator[tuple[str, str, float]]:
+def _progress_metrics(stored: Progress) -> Iterator[tuple[str, str, float]]:
     """Yield the metrics of the progress: name, labels and value."""
     if stored.percent is not None:
         yield "progress_ratio", "", round(stored.percent / 100, 4)

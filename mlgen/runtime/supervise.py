@@ -28,6 +28,7 @@ from mlgen.runtime.cluster import (
     JOB,
     SET,
     Object,
+    Progress,
     Seen,
     stranger,
     trimmed,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mlgen.runtime.plan import Plan
-    from mlgen.runtime.progress import Progress
     from mlgen.runtime.server import Answer, Request
 
 GAP = 0.2

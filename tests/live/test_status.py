@@ -12,7 +12,8 @@ from mlgen.live import watch
 from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
 from mlgen.live.reasons import image_error, scheduling, shortened
 from mlgen.live.state import addressed, snapshots, waits_for
-from mlgen.runtime.progress import Progress
+from mlgen.runtime.cluster import Progress
+from mlgen.runtime.progress import stored_text
 from mlgen.topology import Hosts, Wait
 
 MOMENTS = {
@@ -58,7 +59,9 @@ STALLED = "True 2026-11-26T12:10:00Z JobStalled: no report for 600 s; see a: b"
 def report(cluster, found=HEARD, **data):
     """Record reports of progress, a minute ago, in the status of the job."""
     (record,) = (item for item in cluster.objects if item["kind"] == "ConfigMap")
-    text = replace(found, last=cluster.now - 60, slowest_at=cluster.now - 90).text(cluster.now)
+    text = stored_text(
+        replace(found, last=cluster.now - 60, slowest_at=cluster.now - 90), cluster.now
+    )
     record["data"] = {**record["data"], "progress": text, **data}
 
 

@@ -11,9 +11,10 @@ from runtime.test_decide import GANG, NOW, pod, seen
 from runtime.test_server import served, talk
 
 from mlgen.runtime import cluster, progress
+from mlgen.runtime.cluster import Progress
 from mlgen.runtime.memory import Pods
 from mlgen.runtime.plan import Workload
-from mlgen.runtime.progress import Progress
+from mlgen.runtime.progress import stored_text
 from mlgen.runtime.reports import Reports
 from mlgen.runtime.server import Request
 from mlgen.runtime.status import metrics
@@ -168,7 +169,7 @@ def test_names_and_values_of_metrics_are_cleaned(found):
     assert ("a b", "a b  ") == kept[0]
     assert ["a b", "c [31m", " d", " ", "e" * 64] == [name for name, _ in kept[:5]]
     assert 16 == len(kept)
-    assert "\n" not in summary(found).text(NOW)
+    assert "\n" not in stored_text(summary(found), NOW)
 
 
 @pytest.mark.parametrize(
@@ -325,8 +326,8 @@ def test_the_progress_is_stored_with_the_names_of_trainer():
         "slowest": {"replica": "worker-1", "lastReportTime": stamp(NOW - 7)},
         "quietUntil": stamp(NOW + 60),
         "rejected": {"malformed": 2},
-    } == json.loads(found.text(NOW + 1))
-    assert replace(found, since=0.0) == progress.load(found.text(NOW))
+    } == json.loads(stored_text(found, NOW + 1))
+    assert replace(found, since=0.0) == progress.load(stored_text(found, NOW))
 
 
 @pytest.mark.parametrize(
@@ -348,7 +349,7 @@ def test_the_progress_is_stored_with_the_names_of_trainer():
     ],
 )
 def test_the_status_changes_seldom(before, after, at, is_stored):
-    data = {"progress": before.text(NOW)} if before else {}
+    data = {"progress": stored_text(before, NOW)} if before else {}
     attempt = after.attempt if after else 0
 
     text, due = progress.updated(after, data, attempt, NOW + at)
@@ -361,7 +362,7 @@ def test_the_status_changes_seldom(before, after, at, is_stored):
 
 def test_a_restarted_supervisor_continues_with_the_stored_progress():
     before = heard(percent=100, metrics=(("loss", "1"),), replica="worker-0", quiet=NOW + 60)
-    data = {"progress": before.text(NOW)}
+    data = {"progress": stored_text(before, NOW)}
 
     started = progress.current(Progress(NOW + 5), data, 0)
     assert (100, NOW, NOW + 60, NOW + 5) == (
@@ -381,11 +382,11 @@ def test_a_restarted_supervisor_continues_with_the_stored_progress():
 )  # fmt: skip
 def test_a_stored_progress_that_was_tampered_with_is_ignored(text):
     assert progress.load(text) is None
-    assert progress.updated(heard(), {"progress": text}, 0, NOW)[0] == heard().text(NOW)
+    assert progress.updated(heard(), {"progress": text}, 0, NOW)[0] == stored_text(heard(), NOW)
 
 
 def test_a_written_time_in_the_future_does_not_stop_the_updates():
-    later = heard().text(NOW + 999_999)
+    later = stored_text(heard(), NOW + 999_999)
 
     assert progress.updated(heard(last=NOW + 1), {"progress": later}, 0, NOW + 1)[0] != later
 
@@ -395,7 +396,7 @@ def test_the_progress_as_metrics():
     found = heard(percent=45, remaining=60, metrics=told)
     counts = {"accepted": 3, "malformed": 1}
 
-    lines = metrics(PLAN, {"progress": found.text(NOW)}, counts).splitlines()
+    lines = metrics(PLAN, {"progress": stored_text(found, NOW)}, counts).splitlines()
 
     assert [
         'mlgen_job_reports_total{job="mnist",result="accepted"} 3',

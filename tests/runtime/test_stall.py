@@ -17,10 +17,11 @@ from runtime.test_decide import (
     settled,
 )
 
+from mlgen.runtime.cluster import Progress
 from mlgen.runtime.decide import advance, decide
 from mlgen.runtime.failures import STALL
 from mlgen.runtime.plan import Order
-from mlgen.runtime.progress import Progress
+from mlgen.runtime.progress import stored_text
 from mlgen.runtime.status import events, is_stalled, load, stamp
 
 LIMITS = {"progress": True, "first_report_seconds": 600, "stalled_seconds": 100}
@@ -187,7 +188,7 @@ def test_a_program_that_never_reports_is_restarted_once():
         (HEARD, "Stopping"),
         (Progress(rejected=(("malformed", 1),)), "Running"),
     ):
-        stored = replace(what, status={**what.status, "progress": earlier.text(NOW)})
+        stored = replace(what, status={**what.status, "progress": stored_text(earlier, NOW)})
         assert phase == after(RESTART, stored).phase
 
 
