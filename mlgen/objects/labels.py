@@ -27,7 +27,8 @@ SET = "mlgen.dev/set"
 """The annotation of the pods of every Job under a GitOps tool: a hash of the job's objects."""
 
 SUPERVISOR = "mlgen.dev/supervisor"
-"""The annotation of a Job with the supervisor's last action on it, as JSON; see WAITS."""
+"""The annotation of a Job with the supervisor's last action on it, as JSON; see WAITS. Also the label
+of the supervisor's pod with the name of the job, if the supervisor has a Service."""
 
 WAITS = "waits"
 """The value of SUPERVISOR in a Job that starts when another role is complete or ready.
