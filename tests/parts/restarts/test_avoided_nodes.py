@@ -1,8 +1,8 @@
-"""A gang that restarts avoids the nodes that failed: since Kubernetes 1.36."""
+"""A gang that restarts avoids the nodes that failed, and replaces servers on lost nodes."""
 
 import pytest
 import yaml
-from parts.plane import ROOM, node, plane, play
+from parts.plane import ROOM, STAGES, node, plane, play
 from parts.programs import kubernetes
 from parts.skips import available
 from parts.supervisor import Supervisor, kill, report
@@ -20,8 +20,7 @@ spec:
   framework: pytorch
   image: example/ddp:1
   command: [python3, train.py]
-  restartPolicy: ExitCode
-  roles: {worker: {replicas: 4}}
+  roles: {worker: {replicas: 4, restartPolicy: ExitCode}}
   runPolicy: {restartScope: All}
 """
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -40,13 +39,13 @@ class Gang:
         nodes: the nodes of these pods.
     """
 
-    def __init__(self, created, nodes, policy=(), **spec):
-        play(created, nodes, ROOM | {"nvidia.com/gpu": "8"})
+    def __init__(self, created, nodes, policy=(), stages=STAGES, **spec):
+        play(created, nodes, ROOM | {"nvidia.com/gpu": "8"}, stages)
         self.plane, self.known = created, set()
         job = yaml.safe_load(JOB)
         job["spec"] |= spec
         job["spec"]["runPolicy"] |= dict(policy)
-        self.replicas = job["spec"]["roles"]["worker"]["replicas"]
+        self.replicas = sum(role["replicas"] for role in job["spec"]["roles"].values())
         objects = mlgen.render(yaml.safe_dump(job), mlgen.Options(parse("1.37")))
         self.manifests = yaml.safe_dump_all(objects)
         self.apply()
@@ -63,10 +62,13 @@ class Gang:
         return [pod for pod in pods if pod["metadata"]["uid"] not in self.known]
 
     def until_all_run(self):
-        self.plane.until(lambda: len(self.pods()) == self.replicas, seconds=120)
+        self.plane.until(lambda: len(self.pods()) == self.replicas, seconds=240)
         self.last = self.pods()
         self.nodes = {pod["spec"]["nodeName"] for pod in self.last}
         self.known |= {pod["metadata"]["uid"] for pod in self.last}
+
+    def names(self):
+        return [pod["metadata"]["name"] for pod in self.last]
 
     def on(self, node):
         """Return the name of a pod on a node."""
@@ -203,3 +205,23 @@ def test_they_leave_the_one_of_five_nodes_on_which_the_preflight_fails(created):
     assert every - {"node-3"} == gang.nodes
     assert ("1", "0", "node-3") == gang.restarts()
     assert [f"init container preflight of {pod} exited with code 1"] == gang.causes()
+
+
+def test_a_server_whose_node_does_not_end_it_is_replaced(created):
+    """Without the last stage, deleted pods stay, as on lost nodes."""
+    gang = Gang(
+        created,
+        2,
+        {"forceDeleteAfterSeconds": 60},
+        STAGES[:-1],
+        framework="tensorflow",
+        roles={"ps": {"replicas": 1}, "worker": {"replicas": 2}},
+        template={"spec": {"terminationGracePeriodSeconds": 1}},
+    )
+    before = gang.plane.get("pod", "ddp-ps-0")["metadata"]["uid"]
+
+    kill(created, next(name for name in gang.names() if "worker" in name))
+    gang.until_all_run()
+
+    assert before != gang.plane.get("pod", "ddp-ps-0")["metadata"]["uid"]
+    assert ("0", "1") == gang.restarts()[:2]
