@@ -17,6 +17,12 @@ ROLE = "mlgen.dev/role"
 DECIDES = "mlgen.dev/decides"
 REPLICA_INDEX = "mlgen.dev/replica-index"
 
+SUPERVISES = "mlgen.dev/supervises"
+"""The label of a supervisor's pod with the name of its job, to which replicas send requests.
+
+Argo CD removes the label INSTANCE, and without the label JOB, the pod is not a replica.
+"""
+
 MATRIX = "mlgen.dev/matrix"
 """The annotation of a combination of a matrix: all of its values, as JSON."""
 
