@@ -20,7 +20,10 @@ RUNS_PROGRAMS = {
     "mlgen/live/kubectl.py": {"subprocess"},
     "mlgen/output/ssh_secret.py": {"subprocess"},
     "mlgen/runtime/api.py": {"http", "ssl", "urllib"},
-    "mlgen/runtime/supervise.py": {"http", "socket"},
+    "mlgen/runtime/gate.py": {"http", "urllib"},
+    "mlgen/runtime/reports.py": {"http"},
+    "mlgen/runtime/server.py": {"asyncio", "http", "socket"},
+    "mlgen/runtime/supervise.py": {"http"},
     "mlgen/output/problems.py": {"urllib"},  # to quote a path
 }
 """The modules that can run a program or open a connection, except mlgen/runtime (in pods)."""

@@ -66,7 +66,10 @@ def _server(job: TrainingJob) -> str:
 
 def progress_problems(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
     """Yield the problems of `runPolicy.progress` and `runPolicy.restartMode`."""
-    policy, has_gang = job.run_policy, any(role.gang for role in roles)
+    policy = job.run_policy
+    # Without a supervisor, there is no gang, and the fields have no effect, with a warning.
+    is_ignored = job.workflow or not job.supervisor
+    has_gang = is_ignored or any(role.gang for role in roles)
     progress = policy.progress
     if progress and progress.on_stall == "Restart":
         if not has_gang:

@@ -17,6 +17,12 @@ ROLE = "mlgen.dev/role"
 DECIDES = "mlgen.dev/decides"
 REPLICA_INDEX = "mlgen.dev/replica-index"
 
+SUPERVISES = "mlgen.dev/supervises"
+"""The label of a supervisor's pod with the name of its job, to which replicas send requests.
+
+Argo CD removes the label INSTANCE, and without the label JOB, the pod is not a replica.
+"""
+
 MATRIX = "mlgen.dev/matrix"
 """The annotation of a combination of a matrix: all of its values, as JSON."""
 
@@ -27,8 +33,7 @@ SET = "mlgen.dev/set"
 """The annotation of the pods of every Job under a GitOps tool: a hash of the job's objects."""
 
 SUPERVISOR = "mlgen.dev/supervisor"
-"""The annotation of a Job with the supervisor's last action on it, as JSON; see WAITS. Also the label
-of the supervisor's pod with the name of the job, if the supervisor has a Service."""
+"""The annotation of a Job with the supervisor's last action on it, as JSON; see WAITS."""
 
 WAITS = "waits"
 """The value of SUPERVISOR in a Job that starts when another role is complete or ready.

@@ -17,7 +17,7 @@ from mlgen.objects.labels import (
     DECIDES,
     JOB,
     ROLE,
-    SUPERVISOR,
+    SUPERVISES,
     app_labels,
     config_name,
     metadata,
@@ -97,7 +97,7 @@ def plan(
         "backoffResetSeconds": policy.backoff_reset_seconds,
         "port": policy.port,
         "inPlace": policy.restart_mode == "InPlace" and scope != "Replica",
-        **_progress(policy.progress),
+        **(_progress(policy.progress) if listens(job) else {}),
     }
     return {
         name: value
@@ -215,9 +215,9 @@ def listens(job: TrainingJob) -> bool:
     return job.run_policy.progress is not None or job.run_policy.restart_mode == "InPlace"
 
 
-def _selector(job: TrainingJob) -> dict[str, str]:
-    """Return the label by which the supervisor's Service selects its pod."""
-    return {SUPERVISOR: job.name} if listens(job) else {}
+def _served(job: TrainingJob) -> dict[str, str]:
+    """Return the labels by which the Service of the supervisor selects its pod; {} without one."""
+    return {SUPERVISES: job.name} if listens(job) else {}
 
 
 def program_name(job: TrainingJob) -> str:
@@ -260,7 +260,7 @@ def supervisor_objects(
     # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
     if listens(job):
-        yield services.service(metadata(job, name, NAME), _selector(job))
+        yield services.service(metadata(job, name, NAME), _served(job))
     program_metadata = metadata(job, program_name(job), NAME)
     yield filled("configmap", metadata=program_metadata, data=files(job.helpers, job_plan))
     # If the training fails, the supervisor's Job fails without retries.
@@ -340,7 +340,7 @@ def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> O
     pod_spec = jobs[deciding]["spec"]["template"]["spec"]
     return filled(
         "supervisor",
-        labels=app_labels(job, NAME) | {ROLE: NAME} | _selector(job) | mesh["labels"],
+        labels=app_labels(job, NAME) | {ROLE: NAME} | _served(job) | mesh["labels"],
         annotations=mesh["annotations"] | (scrape if job.run_policy.metrics_port else {}),
         name=name,
         files=program_name(job),

@@ -193,8 +193,9 @@ def test_selectors_use_only_labels_of_mlgen_and_the_index(objects):
         selector = item.get("spec", {}).get("selector")
         if selector:
             labels = selector.get("matchLabels", selector)
-            if labels.get("mlgen.dev/role") == "tensorboard":  # not a pod of the job
-                assert set(labels) == {"mlgen.dev/tensorboard", "mlgen.dev/role"}
+            other = {"tensorboard": "tensorboard", "supervisor": "supervises"}
+            if own := other.get(labels.get("mlgen.dev/role")):  # not a replica of the job
+                assert set(labels) == {f"mlgen.dev/{own}", "mlgen.dev/role"}
             else:
                 assert set(labels) <= {*SELECTOR_LABELS, *INDEX}
 

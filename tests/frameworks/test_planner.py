@@ -505,6 +505,18 @@ def test_a_sidecar_watches_a_file_in_a_volume(file, spec, is_found):
     assert is_found != any("no volume" in each.message for each in topology.problems)
 
 
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [({}, 1), ({"supervisor": False}, 0), ({"workflow": True}, 0)],
+)
+def test_restarts_of_stalled_training_require_a_gang(fields, count):
+    policy = RunPolicy(progress=Progress(stalled_seconds=60, on_stall="Restart"))
+
+    found = laid_out(WORKER, run_policy=policy, **fields).problems
+
+    assert count == sum("requires runPolicy.restartScope" in each.message for each in found)
+
+
 def test_only_roles_with_the_volume_have_a_sidecar():
     roles = laid_out(
         replace(WORKER, volumes=OUT), PS, run_policy=RunPolicy(progress=Progress(file="/out/p"))
