@@ -260,7 +260,7 @@ def supervisor_objects(
     # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
     if listens(job):
-        yield services.service(metadata(job, name, NAME), _served(job))
+        yield services.service(metadata(job, name, NAME), {ROLE: NAME} | _served(job))
     program_metadata = metadata(job, program_name(job), NAME)
     yield filled("configmap", metadata=program_metadata, data=files(job.helpers, job_plan))
     # If the training fails, the supervisor's Job fails without retries.

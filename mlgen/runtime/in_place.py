@@ -15,7 +15,7 @@ from mlgen.runtime.cluster import (
     pods_of,
     unfinished,
 )
-from mlgen.runtime.failures import REJECTION, is_cut_off
+from mlgen.runtime.failures import REJECTION, STALL, is_cut_off
 
 if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan, Workload
@@ -28,12 +28,14 @@ STOP_SECONDS = 60.0
 def is_possible(plan: Plan, seen: Seen, state: State) -> bool:
     """Return whether a failed gang can restart in its pods.
 
-    A second failure on a node restarts the gang with new pods, which avoid that node.
+    A second failure on a node restarts the gang with new pods, which avoid that node. So does a
+    stall after another failure, because the node that causes it is unknown.
     """
     cause = state.cause
     if not plan.in_place or not cause or cause.is_disruption or cause.kind == REJECTION:
         return False
     again = plan.avoid_nodes and cause.node in state.failed.split()
+    again = again or (cause.kind == STALL and state.spent > 0)
     return not again and is_whole(plan, seen, state)
 
 

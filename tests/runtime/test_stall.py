@@ -206,6 +206,14 @@ def test_a_gang_that_cannot_restart_is_only_stalled():
     assert ("Running", NOW) == (after(RESTART, what).phase, after(RESTART, what).stalled)
 
 
+@pytest.mark.parametrize(("spent", "in_place"), [(0, True), (1, False)])
+def test_a_second_stall_gets_new_pods(spent, in_place):
+    plan = replace(RESTART, in_place=True, backoff_limit=9)
+    state = after(plan, at(state=replace(SINCE, spent=spent)))
+
+    assert ("Stopping", STALL, in_place) == (state.phase, state.cause.kind, state.in_place)
+
+
 def test_a_failure_explains_a_stall():
     killed = pod("w-0", code=137, phase="Failed")
     lost = pod("w-0", conditions={"DisruptionTarget": "True"})
