@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import http
 import re
+import resource
 import socket
 import traceback
 from collections import Counter
@@ -77,6 +78,9 @@ class Server:
 
     def run(self, port: int) -> None:
         """Serve forever."""
+        # Container runtimes set a soft limit of 1,024 open files.
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         asyncio.set_event_loop(self.loop)
         dual = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual else socket.AF_INET

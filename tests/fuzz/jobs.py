@@ -9,6 +9,7 @@ from mlgen import frameworks
 from mlgen.jobfile.schema import base
 
 DELICATE = (
+    "preflight",
     "restartPolicy",
     "retryableExitCodes",
     "successPolicy",
@@ -77,7 +78,8 @@ class Writer:
         return self.random.random() < 0.5
 
     def integer(self, node):
-        return min(node.get("minimum", 0) + self.random.randrange(6), node.get("maximum", 9))
+        least = node.get("minimum", 0)
+        return min(least + self.random.randrange(6), node.get("maximum", least + 9))
 
     number = integer
 
