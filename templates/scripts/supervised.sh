@@ -10,9 +10,13 @@
 # The exit code 75 restarts all containers of the pod (restartPolicyRules).
 
 number=/mlgen/run/attempt
+address=${MLGEN_SUPERVISOR#http://}
 
-request() {
-  wget -q -T 150 -O - --header "Authorization: Bearer $(cat /mlgen/pod/uid)" "$@" 2> /dev/null
+# A new supervisor has another address. For two minutes, wget would try the old one, from which no
+# answer comes.
+request() {  # TIMEOUT ARGUMENTS...
+  nc -z -w 3 "${address%:*}" "${address##*:}" > /dev/null 2>&1 || return 1
+  wget -q -O - --header "Authorization: Bearer $(cat /mlgen/pod/uid)" -T "$@" 2> /dev/null
 }
 
 changed() {
@@ -20,7 +24,7 @@ changed() {
 }
 
 post() {
-  request --post-data "$1" "$MLGEN_SUPERVISOR/progress"
+  request 10 --post-data "$1" "$MLGEN_SUPERVISOR/progress"
 }
 
 # Report each change of the file. A file from an earlier attempt is not a report.
@@ -48,7 +52,7 @@ follow() {
   attempt=$(cat "$number" 2> /dev/null)
   [ "$query" = after ] || start ""
   while :; do
-    answer=$(request "$MLGEN_SUPERVISOR/attempt?$query=$attempt") || sleep 1
+    answer=$(request 150 "$MLGEN_SUPERVISOR/attempt?$query=$attempt") || sleep 1
     case $answer in
       restart) exit 75 ;;
       start\ *)
