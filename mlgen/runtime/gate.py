@@ -43,6 +43,13 @@ class Gate:
         if known != (self._phase, self._attempt, self._in_place):
             self.wake()
 
+    def of(self, pods: list[Object]) -> dict[str, int]:
+        """Return the waiting pods, and forget those that no longer exist."""
+        uids = {pod["metadata"]["uid"] for pod in pods}
+        for uid in {*self.waiting} - uids:
+            self.waiting.pop(uid, None)
+        return dict(self.waiting)
+
     def answer(self, pod: Object, query: str) -> Answer:
         """Return the answer to the sidecar of a pod; None if it must wait."""
         values = dict(parse_qsl(query[:100], keep_blank_values=True))

@@ -192,8 +192,7 @@ class Supervisor:
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
         refused = self._changes.refused(self.data)
-        waiting = dict(self.gate.waiting)
-        seen = Seen(workloads, pods, self.data, taken, refused, waiting)
+        seen = Seen(workloads, pods, self.data, taken, refused, self.gate.of(pods))
         if self._plan.progress:
             seen = replace(seen, progress=self._progress(seen))
         return seen, told is None

@@ -248,3 +248,12 @@ def test_pods_that_wait_are_known_until_they_start(board):
     board.answer(pod(), "after=0")
 
     assert (board.waiting, board.calls) == ({}, ["wake", "ring", "wake"])
+
+
+def test_pods_that_are_gone_do_not_wait(board):
+    board.update(RUNNING)
+    board.answer(pod("w-0"), "after=0")
+    board.answer(pod("w-1"), "after=0")
+
+    assert board.of([pod("w-1")]) == {"w-1": 0}
+    assert board.waiting == {"w-1": 0}
