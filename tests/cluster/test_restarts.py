@@ -186,4 +186,4 @@ def test_roles_outside_the_gang_go_on(namespace, claim):
 
 
 def test_the_manifests_are_verified(namespace, manifests):
-    assert namespace.mlgen("verify", "-", stdin=manifests).count(": verified, ") == 11
+    assert namespace.mlgen("verify", "-", stdin=manifests).count(": verified, ") == 12

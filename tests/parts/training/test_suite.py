@@ -7,19 +7,9 @@ import pytest
 from parts.private import private
 from support import ROOT
 
-pytestmark = pytest.mark.long
-
-FILES = (
-    "training",
-    "mpi",
-    "restarts",
-    "in_place",
-    "supervisor",
-    "waits",
-    "addresses",
-    "endings",
-    "resources",
-)
+LONG = ("training", "mpi", "restarts", "supervisor", "waits", "addresses", "endings", "resources")
+FILES = ["in_place", *(pytest.param(name, marks=pytest.mark.long) for name in LONG)]
+"""Other clusters of the tests are too old to restart containers in place."""
 
 
 @pytest.fixture(scope="module")
