@@ -4,11 +4,13 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -43,17 +45,26 @@ def tools(tmp_path):
 
 @pytest.fixture
 def start(shell, tools):
+    """Function that starts a script. What it leaves in the background ends with the test."""
+    started = []
+
     def start(script, *arguments, **env):
         path = f"{tools}:{os.environ['PATH']}"
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*shell, str(script), *arguments],
             env={"PATH": path, **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
+        started.append(process.pid)
+        return process
 
-    return start
+    yield start
+    for group in started:
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
 
 
 @pytest.fixture
