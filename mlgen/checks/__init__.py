@@ -53,7 +53,8 @@ def job_problems(
         path = path_in_job_file(job_file or {}, each.item, each.path)
         return replace(each.problem, path=path or each.problem.path)
 
-    version = references.needed_version(job, kube_version)
+    plan = references.plan_of(job)
+    version = references.needed_version(plan, kube_version)
     problems = chain(
         map(in_job_file, located(job, version, job_file)),
         doubtful_values(job, job_file),
@@ -61,7 +62,7 @@ def job_problems(
         storage_problems(job, job_file),
         references.unused_claims(job),
         references.far_reaching_rights(job),
-        references.restarts(job, kube_version),
+        references.restarts(job, plan, kube_version),
     )
     return list(dict.fromkeys(bounded(problems)))
 

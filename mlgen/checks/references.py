@@ -447,14 +447,14 @@ NEWER = {
 """The fields of `runPolicy` that need a version of Kubernetes, and the messages for older ones."""
 
 
-def restarts(job: Objects, kube_version: KubeVersion) -> Iterator[Problem]:
-    """Yield the problems of `runPolicy.avoidNodes` and `restartMode`, from the supervisor's plan.
+def restarts(job: Objects, plan: Object, kube_version: KubeVersion) -> Iterator[Problem]:
+    """Yield the problems of `runPolicy.avoidNodes` and `restartMode`.
 
     Args:
         job: the objects of the job.
+        plan: the supervisor's plan; {} without a supervisor.
         kube_version: the version of the cluster.
     """
-    plan = _plan(job)
     for name in _newer(plan):
         since, message = NEWER[name]
         if kube_version < since:
@@ -469,7 +469,7 @@ def restarts(job: Objects, kube_version: KubeVersion) -> Iterator[Problem]:
                 yield from _not_avoided(pods, role)
 
 
-def _plan(job: Objects) -> Object:
+def plan_of(job: Objects) -> Object:
     """Return the supervisor's plan; {} without a supervisor."""
     texts = (planned(item) or "" for item in job.of_kind("ConfigMap").values())
     return next((json.loads(text) for text in texts if text), {})
@@ -481,9 +481,9 @@ def _newer(plan: Object) -> list[str]:
     return [name for name, value in values.items() if value]
 
 
-def needed_version(job: Objects, kube_version: KubeVersion) -> KubeVersion:
+def needed_version(plan: Object, kube_version: KubeVersion) -> KubeVersion:
     """Return the version for which to check objects, so that an old one is reported only once."""
-    return max([kube_version, *(NEWER[name][0] for name in _newer(_plan(job)))])
+    return max([kube_version, *(NEWER[name][0] for name in _newer(plan))])
 
 
 def _not_avoided(pods: Pods, role: str) -> Iterator[Problem]:
@@ -515,7 +515,7 @@ FORCE: ValuePath = ("spec", "runPolicy", "forceDeleteAfterSeconds")
 
 
 def far_reaching_rights(job: Objects) -> Iterator[Problem]:
-    """Yield a warning for each Role that may create or delete pods, or of the default account."""
+    """Yield a warning for each Role that creates or deletes pods or has the default account."""
     for item in job.of_kind("Role").values():
         if any(map(creates_pods, item["rules"])):
             # https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation

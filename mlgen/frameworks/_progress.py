@@ -1,4 +1,7 @@
-"""What replicas need to send requests to the supervisor: progress, and restarts in place."""
+"""Requests of replicas to the supervisor, for progress and restarts in place.
+
+They need variables, volumes and a sidecar in the pods.
+"""
 
 import posixpath
 from collections.abc import Iterator, Sequence
@@ -27,7 +30,7 @@ https://github.com/kubeflow/trainer/tree/master/docs/proposals/2779-trainjob-pro
 
 def with_requests(topology: Topology) -> Topology:
     """Return the topology with the variables, volumes and sidecars for requests, if needed."""
-    if not topology.supervised or not topology.job.run_policy.port:
+    if not topology.supervised or not topology.job.run_policy.has_requests:
         return topology
     return replace(topology, roles=tuple(_role(topology.job, role) for role in topology.roles))
 

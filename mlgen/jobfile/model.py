@@ -224,11 +224,14 @@ class RunPolicy:
         return 6 if self.backoff_limit is None else self.backoff_limit
 
     @property
+    def has_requests(self) -> bool:
+        """True if replicas send requests to the supervisor."""
+        return self.progress is not None or self.restart_mode == "InPlace"
+
+    @property
     def port(self) -> int | None:
         """The port of the supervisor's HTTP server; None if it needs none."""
-        if self.progress or self.restart_mode == "InPlace":
-            return self.metrics_port or SERVER_PORT
-        return self.metrics_port
+        return self.metrics_port or (SERVER_PORT if self.has_requests else None)
 
 
 @dataclass(frozen=True)

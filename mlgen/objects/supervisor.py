@@ -97,7 +97,7 @@ def plan(
         "backoffResetSeconds": policy.backoff_reset_seconds,
         "port": policy.port,
         "inPlace": policy.restart_mode == "InPlace" and scope != "Replica",
-        **(_progress(policy.progress) if listens(job) else {}),
+        **_progress(policy.progress),
     }
     return {
         name: value
@@ -201,7 +201,7 @@ def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]
     ]
     # Only a TTL deletes its own ConfigMap, with its Job. Until then, a replacement pod may need it.
     own = [] if policy.clean_pod_policy == "All" else [("ConfigMap", program_name(job))]
-    server = [("Service", own_name(job))] if listens(job) else []
+    server = [("Service", own_name(job))] if job.run_policy.has_requests else []
     return [*others, *server, *own]
 
 
@@ -210,14 +210,9 @@ def own_name(job: TrainingJob) -> str:
     return f"{job.name}-{NAME}"
 
 
-def listens(job: TrainingJob) -> bool:
-    """Return True if replicas send requests to the supervisor."""
-    return job.run_policy.progress is not None or job.run_policy.restart_mode == "InPlace"
-
-
 def _served(job: TrainingJob) -> dict[str, str]:
     """Return the labels by which the Service of the supervisor selects its pod; {} without one."""
-    return {SUPERVISES: job.name} if listens(job) else {}
+    return {SUPERVISES: job.name} if job.run_policy.has_requests else {}
 
 
 def program_name(job: TrainingJob) -> str:
@@ -259,7 +254,7 @@ def supervisor_objects(
     yield from access(job, metadata(job, name, NAME), name, list(rules(job_plan, pods)))
     # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
-    if listens(job):
+    if job.run_policy.has_requests:
         yield services.service(metadata(job, name, NAME), {ROLE: NAME} | _served(job))
     program_metadata = metadata(job, program_name(job), NAME)
     yield filled("configmap", metadata=program_metadata, data=files(job.helpers, job_plan))
@@ -358,6 +353,6 @@ def _memory(topology: Topology) -> str:
     """Return the memory limit of the supervisor, from the number of pods and Jobs."""
     replicas = sum(max(role.replicas, role.max_replicas or 0) for role in topology.roles)
     jobs = sum(not role.serves for role in topology.roles)
-    each = EACH_REPLICA + (EACH_SENDER if listens(topology.job) else 0)
+    each = EACH_REPLICA + (EACH_SENDER if topology.job.run_policy.has_requests else 0)
     needed = BASE + replicas * each + jobs * EACH_JOB
     return f"{max(LEAST, -(-needed // STEP) * STEP) >> 10}Mi"

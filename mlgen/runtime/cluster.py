@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mlgen.runtime.plan import Plan, Workload
+    from mlgen.runtime.progress import Progress
 
 Object = dict[str, Any]
 
@@ -61,43 +62,6 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 NAME_FIELD = "metadata.name"
 """The only field of a node that `matchFields` can match."""
-
-
-COMPLETE = 100.0
-"""The percentage of training that is done."""
-
-Metrics = tuple[tuple[str, str], ...]
-"""Names and values."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The progress of an attempt. Times are in seconds since the epoch."""
-
-    since: float = 0.0
-    """Since when this supervisor receives reports; 0 if it does not yet."""
-    attempt: int = 0
-    last: float = 0.0
-    """When the last report arrived; 0 for never."""
-    quiet: float = 0.0
-    """Until when the program announced that it does not report."""
-    percent: float | None = None
-    remaining: float | None = None
-    metrics: Metrics = ()
-    replica: str = ""
-    """The replica that reported the percentage, the time left and the metrics."""
-    reporting: int = 0
-    """The number of replicas that have reported."""
-    slowest: str = ""
-    """The replica whose last report is the oldest, if several report."""
-    slowest_at: float = 0.0
-    rejected: tuple[tuple[str, int], ...] = ()
-    """The number of rejected reports by reason."""
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether training is done, so that no report is expected."""
-        return (self.percent or 0.0) >= COMPLETE
 
 
 @dataclass(frozen=True)
@@ -383,8 +347,8 @@ def is_alone(pod: Object) -> bool:
     return bool(own) and any("" < start < own for start in starts.values())
 
 
-def with_ends(pod: Object, before: Object) -> Object:
-    """Return a pod with the ends of its containers that were removed since it was observed before.
+def restore_ends(pod: Object, before: Object) -> None:
+    """Set the ends of containers that were removed since the pod was observed before.
 
     When the kubelet restarts all containers of a pod, it reports the exit code of the container
     that failed only for a moment.
@@ -397,7 +361,6 @@ def with_ends(pod: Object, before: Object) -> Object:
             is_new = each["restartCount"] != old["restartCount"]
             run = old["state"] if is_new else old.get("lastState", {})
             each["lastState"] = {"terminated": run.get("terminated") or last}
-    return pod
 
 
 def is_deleted(pod: Object) -> bool:

@@ -95,10 +95,9 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
         return Decision(status=changed)
     if state.phase == "Ended":
         return _clean(plan, seen, state)
-    actions = []
+    actions, suspends = [], state.phase in ("Stopping", "BackingOff") and not state.in_place
     for item, observed in unfinished(plan.workloads, seen):
-        stops = state.phase in ("Stopping", "BackingOff") and item in plan.gang
-        stops = stops and not state.in_place
+        stops = suspends and item in plan.gang
         if stops != is_suspended(observed) and (stops or _is_due(plan, seen, state, item)):
             actions.append(_switch(plan, item, observed, state, on=not stops))
         elif state.phase == "BackingOff" and (patch := forgotten(plan, item, observed)):

@@ -55,10 +55,9 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
     """Return the state of a gang that starts or runs, or that has failed."""
     gang = unfinished(plan.gang, seen)
     stopped = [(item, each) for item, each in gang if is_suspended(each) and not plan.waits(item)]
-    starting = state.phase == "Starting"
-    held = starting and any(not is_paused(plan, state, *pair) for pair in stopped)
     waits = state.in_place and any(each != state.attempt for each in seen.waiting.values())
-    held = held or waits
+    suspended = any(not is_paused(plan, state, *pair) for pair in stopped)
+    held = waits or (state.phase == "Starting" and suspended)
     state = replace(state, phase="Starting" if held else "Running", in_place=waits)
     paused = [item for item, each in gang if is_paused(plan, state, item, each)]
     if not held and any(not plan.waits(item) for item in paused):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from mlgen.runtime.cluster import JOB, Object, senders, trimmed, with_ends
+from mlgen.runtime.cluster import JOB, Object, restore_ends, senders, trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +34,9 @@ class Pods:
     def sender(self, token: str, address: str) -> Object | None:
         """Return the pod that sent a request; None for a stranger.
 
-        Its token is the pod's UID, which is random, and which only its own containers and those who
-        may read the pod know. Without one, the address identifies a pod. An address of a node does
-        not.
+        The token is the UID of the pod. It is random, and can be read only in the pod, or with the
+        permission to read pods. Without a token, the address identifies a pod, unless the pod uses
+        the address of its node.
         """
         with self._lock:
             return self._pods.get(self._senders.get(token) or self._senders.get(address, ""))
@@ -69,7 +69,7 @@ class Pods:
     def _apply(self, change: str, pods: list[Object]) -> None:
         named = {pod["metadata"]["name"]: pod for pod in pods}
         for name in named.keys() & self._pods:
-            with_ends(named[name], self._pods[name])
+            restore_ends(named[name], self._pods[name])
         if change == "LISTED":
             self._pods, self._senders = {}, {}
         gone = [self._pods.pop(name) for name in named if name in self._pods]

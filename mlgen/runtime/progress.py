@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mlgen.runtime.cluster import COMPLETE, Metrics, Progress
 from mlgen.runtime.times import seconds, stamp
 
 if TYPE_CHECKING:
@@ -30,6 +29,43 @@ MAX_REMAINING = 1e9
 
 WRITE_SECONDS = 10.0
 """Minimum seconds between two changes of the status because of reports."""
+
+
+COMPLETE = 100.0
+"""The percentage of training that is done."""
+
+Metrics = tuple[tuple[str, str], ...]
+"""Names and values."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of an attempt. Times are in seconds since the epoch."""
+
+    since: float = 0.0
+    """Since when this supervisor receives reports; 0 if it does not yet."""
+    attempt: int = 0
+    last: float = 0.0
+    """When the last report arrived; 0 for never."""
+    quiet: float = 0.0
+    """Until when the program announced that it does not report."""
+    percent: float | None = None
+    remaining: float | None = None
+    metrics: Metrics = ()
+    replica: str = ""
+    """The replica that reported the percentage, the time left and the metrics."""
+    reporting: int = 0
+    """The number of replicas that have reported."""
+    slowest: str = ""
+    """The replica whose last report is the oldest, if several report."""
+    slowest_at: float = 0.0
+    rejected: tuple[tuple[str, int], ...] = ()
+    """The number of rejected reports by reason."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether training is done, so that no report is expected."""
+        return (self.percent or 0.0) >= COMPLETE
 
 
 @dataclass(frozen=True)
@@ -207,7 +243,7 @@ def _rounded(found: Progress) -> Progress:
 
 
 def silence(plan: Plan, found: Progress, *, again: bool) -> str:
-    """Return why training is stalled: for how long no report has arrived, and who is slowest.
+    """Return why training is stalled: for how long no report has arrived, and the slowest replica.
 
     Args:
         plan: the plan of the job, with the limits.

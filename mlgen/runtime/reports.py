@@ -1,6 +1,6 @@
 """The reports of progress that replicas send, in memory: the last one of each pod.
 
-A report never changes an object. The supervisor reads a summary in each of its passes.
+A report changes no object in the cluster. The supervisor reads a summary in each pass.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Optional
 
-from mlgen.runtime.cluster import Object, Progress, pods_of, replica
-from mlgen.runtime.progress import WRITE_SECONDS, Content, content
+from mlgen.runtime.cluster import Object, pods_of, replica
+from mlgen.runtime.progress import WRITE_SECONDS, Content, Progress, content
 from mlgen.runtime.server import MAX_BODY
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ HEADERS = re.compile(rb"(?im)^(content-length|authorization|transfer-encoding):[
 class Request(NamedTuple):
     """A request. `token` is the bearer token, and `address` the sender's IP address.
 
-    `length` is the length of the body, which is "" if it is longer than MAX_BODY.
+    `length` is the length of the body. If it exceeds MAX_BODY, `body` is empty.
     """
 
     method: str

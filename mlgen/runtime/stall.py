@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from mlgen.runtime import gang
 from mlgen.runtime import status as job_status
-from mlgen.runtime.cluster import Progress, Seen, unfinished
+from mlgen.runtime.cluster import Seen, unfinished
 from mlgen.runtime.failures import STALL, Failure
-from mlgen.runtime.progress import KEY, current, load, silence, updated
+from mlgen.runtime.progress import KEY, Progress, current, load, silence, updated
 from mlgen.runtime.times import stamp
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     if not plan.gang:
         running = state.phase == "Running" and job_status.is_running(plan, seen)
         state = replace(state, running=(state.running or now) if running else 0.0)
-    due, found = deadline(plan, seen, state), current(seen.progress, seen.status, state.attempt)
+    found = current(seen.progress, seen.status, state.attempt)
+    due = _deadline(plan, seen, state, found)
     if not found.since:
         return state
     if due is None or (state.stalled and found.last > state.stalled):
@@ -41,9 +42,8 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     return stalled if state.phase == "Ended" else state  # it cannot restart
 
 
-def deadline(plan: Plan, seen: Seen, state: State) -> float | None:
+def _deadline(plan: Plan, seen: Seen, state: State, found: Progress) -> float | None:
     """Return when training counts as stalled; None if it cannot be stalled now."""
-    found = current(seen.progress, seen.status, state.attempt)
     limit = plan.stalled_seconds if found.last else plan.first_report_seconds
     runs = state.phase == "Running" and state.running and found.since and not found.is_complete
     return _base(state, found) + limit if runs and limit and not _is_ending(plan, seen) else None
@@ -53,10 +53,9 @@ def wake(plan: Plan, seen: Seen, state: State, now: float) -> list[float]:
     """Return the times at which the supervisor must look again."""
     if not plan.progress:
         return []
-    times = [
-        deadline(plan, seen, state),
-        updated(seen.progress, seen.status, state.attempt, now)[1],
-    ]
+    found = current(seen.progress, seen.status, state.attempt)
+    stored = updated(seen.progress, seen.status, state.attempt, now)
+    times = [_deadline(plan, seen, state, found), stored[1]]
     return [each for each in times if each and each > now]
 
 

@@ -13,15 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mlgen.runtime import progress
-from mlgen.runtime.cluster import (
-    Object,
-    Progress,
-    Seen,
-    counts,
-    is_suspended,
-    pods_of,
-    unfinished,
-)
+from mlgen.runtime.cluster import Object, Seen, counts, is_suspended, pods_of, unfinished
 from mlgen.runtime.failures import Failure
 from mlgen.runtime.times import seconds, stamp
 
@@ -29,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from mlgen.runtime.plan import Plan
+    from mlgen.runtime.progress import Progress
 
 CONDITIONS = ("Created", "Running", "Stalled", "Restarting", "Succeeded", "Failed")
 WARNINGS = ("Stalled", "Restarting", "Failed")

@@ -28,7 +28,6 @@ from mlgen.runtime.cluster import (
     JOB,
     SET,
     Object,
-    Progress,
     Seen,
     stranger,
     trimmed,
@@ -126,7 +125,6 @@ class Supervisor:
         version = self._read_status()
         if version is None:
             return 0.0
-        self.gate.update(self._state())
         seen, fresh = self._observe()
         self._report(seen)
         now = self._clock()
@@ -192,20 +190,19 @@ class Supervisor:
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
         refused = self._changes.refused(self.data)
-        seen = Seen(workloads, pods, self.data, taken, refused, self.gate.of(pods))
-        if self._plan.progress:
-            seen = replace(seen, progress=self._progress(seen))
-        return seen, told is None
+        seen = Seen(workloads, pods, self.data, taken, refused)
+        return self._with_requests(seen), told is None
 
-    def _state(self) -> status.State:
-        """Return the stored state."""
-        return status.load(self.data, self._plan.run, status.stored(self.data).get("uid", ""))
-
-    def _progress(self, seen: Seen) -> Progress:
-        """Return the reports of the attempt that the status describes."""
-        state = self._state()
+    def _with_requests(self, seen: Seen) -> Seen:
+        """Return the observed objects with the requests of replicas in the stored attempt."""
+        plan = self._plan
+        if not (plan.in_place or plan.progress):
+            return seen  # the state of a large job is long
+        state = status.load(self.data, plan.run, status.stored(self.data).get("uid", ""))
+        self.gate.update(state)
         self.reports.follow(state.attempt, stops=state.phase in ("Stopping", "BackingOff"))
-        return self.reports.progress(self._plan, seen)
+        progress = self.reports.progress(plan, seen) if plan.progress else None
+        return replace(seen, waiting=self.gate.of(seen.pods), progress=progress)
 
     def _workloads(self) -> tuple[dict[str, Object | None], dict[str, str]]:
         """Return the job's workloads, and the owner of each one that belongs to another job.

@@ -12,8 +12,7 @@
 number=/mlgen/run/attempt
 address=${MLGEN_SUPERVISOR#http://}
 
-# A new supervisor has another address. For two minutes, wget would try the old one, from which no
-# answer comes.
+# A new supervisor has another address. wget alone would try the old address for two minutes.
 request() {  # TIMEOUT ARGUMENTS...
   nc -z -w 3 "${address%:*}" "${address##*:}" > /dev/null 2>&1 || return 1
   wget -q -O - --header "Authorization: Bearer $(cat /mlgen/pod/uid)" -T "$@" 2> /dev/null

@@ -12,8 +12,7 @@ from mlgen.live import watch
 from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
 from mlgen.live.reasons import image_error, scheduling, shortened
 from mlgen.live.state import addressed, snapshots, waits_for
-from mlgen.runtime.cluster import Progress
-from mlgen.runtime.progress import stored_text
+from mlgen.runtime.progress import Progress, stored_text
 from mlgen.topology import Hosts, Wait
 
 MOMENTS = {

@@ -11,10 +11,9 @@ from runtime.test_decide import GANG, NOW, pod, seen
 from runtime.test_server import served, talk
 
 from mlgen.runtime import cluster, progress
-from mlgen.runtime.cluster import Progress
 from mlgen.runtime.memory import Pods
 from mlgen.runtime.plan import Workload
-from mlgen.runtime.progress import stored_text
+from mlgen.runtime.progress import Progress, stored_text
 from mlgen.runtime.reports import Reports
 from mlgen.runtime.server import Request
 from mlgen.runtime.status import metrics

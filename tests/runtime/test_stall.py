@@ -17,11 +17,10 @@ from runtime.test_decide import (
     settled,
 )
 
-from mlgen.runtime.cluster import Progress
 from mlgen.runtime.decide import advance, decide
 from mlgen.runtime.failures import STALL
 from mlgen.runtime.plan import Order
-from mlgen.runtime.progress import stored_text
+from mlgen.runtime.progress import Progress, stored_text
 from mlgen.runtime.status import events, is_stalled, load, stamp
 
 LIMITS = {"progress": True, "first_report_seconds": 600, "stalled_seconds": 100}

@@ -45,7 +45,7 @@ def tools(tmp_path):
 
 @pytest.fixture
 def start(shell, tools):
-    """Function that starts a script. What it leaves in the background ends with the test."""
+    """Function that starts a script. The test ends its background processes."""
     started = []
 
     def start(script, *arguments, **env):
