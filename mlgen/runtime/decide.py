@@ -121,9 +121,10 @@ def _known(plan: Plan, seen: Seen) -> State:
     uid = _uid(plan, seen)
     if job_status.is_stored(seen.status, plan.run, uid):
         return job_status.load(seen.status, plan.run, uid)
-    members = unfinished(plan.gang, seen)
-    state = job_status.restored([record(each) for _, each in members], plan.run)
-    stops = any(is_held(each) for _, each in members)
+    # A role that has ended, such as a preparing one, may have the only record of a restart.
+    found = [each for item in plan.gang if (each := seen.workloads[item.name])]
+    state = job_status.restored([record(each) for each in found], plan.run)
+    stops = any(is_held(each) for _, each in unfinished(plan.gang, seen))
     return replace(state, phase="Stopping" if stops else "Running")
 
 

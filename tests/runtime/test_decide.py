@@ -923,6 +923,18 @@ def test_a_role_that_is_complete_does_not_hold_up_a_restart():
     assert after(ORDERED, seen(W0, evaluator=partly)).phase == "Stopping"
 
 
+def test_the_restarts_of_a_role_that_is_complete_are_known_after_the_status_is_lost():
+    restarted = replace(RUNNING, phase="Starting", restarts=1, spent=1)
+    annotations = {RECORD: restarted.text()}
+    finished = job("mnist-evaluator", conditions=["Complete"], annotations=annotations)
+    worker = {**HELD, "annotations": {RECORD: "waits"}}
+
+    what = replace(seen(worker=worker, evaluator=finished), status={})
+
+    state = load(decide(ORDERED, what, NOW).status, "r")
+    assert ("Running", 1, 1) == (state.phase, state.restarts, state.spent)
+
+
 WAITING = {
     "not started yet": ("waits", True),
     "by an older mlgen": ("", True),
