@@ -7,8 +7,9 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from mlgen.frameworks._settings import variables_of
 from mlgen.frameworks._tables import problem
-from mlgen.jobfile.model import Progress, TrainingJob, is_below
+from mlgen.jobfile.model import Progress, RoleSpec, TrainingJob, is_below
 from mlgen.problems import Problem
 from mlgen.topology import Helper, Mount, PodField, PodFiles, Role, Scratch, Topology
 
@@ -60,11 +61,15 @@ def _file(progress: Progress | None, role: Role) -> str:
     return file if any(is_below(posixpath.normpath(file), path) for path in paths) else ""
 
 
+def _host(job: TrainingJob) -> str:
+    """Return the host name of the supervisor."""
+    domain = job.network.cluster_domain
+    return f"{job.name}-supervisor" + (f".{job.namespace}.svc.{domain}" if domain else "")
+
+
 def _server(job: TrainingJob) -> str:
     """Return the URL of the supervisor."""
-    domain = job.network.cluster_domain
-    suffix = f".{job.namespace}.svc.{domain}" if domain else ""
-    return f"http://{job.name}-supervisor{suffix}:{job.run_policy.port}"
+    return f"http://{_host(job)}:{job.run_policy.port}"
 
 
 def progress_problems(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
@@ -81,5 +86,31 @@ def progress_problems(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Probl
             yield problem("restart-without-limit")
     if progress and progress.file and not any(_file(progress, role) for role in roles):
         yield problem("file-outside-volume", file=progress.file)
+    if progress and not progress.file and not is_ignored:
+        for spec in {role.spec.name: role.spec for role in roles}.values():
+            yield from _proxies(spec, _host(job))
     if policy.restart_mode == "InPlace" and not has_gang:
         yield problem("in-place-without-gang")
+
+
+def _proxies(spec: RoleSpec, host: str) -> Iterator[Problem]:
+    """Yield a problem if the programs of a role may send requests for a host to a proxy.
+
+    `requests` and Python's urllib read the variables in both cases, curl only in lower case.
+    """
+    variables = variables_of(spec)
+    for name, exceptions in (("http_proxy", "no_proxy"), ("HTTP_PROXY", "NO_PROXY")):
+        path, proxy = variables.get(name, ((), ""))
+        texts = [variables[each][1] for each in ("no_proxy", "NO_PROXY") if each in variables]
+        # Values from elsewhere, such as ConfigMaps, are unknown.
+        unknown = spec.may_have_more_env or not all(isinstance(each, str) for each in texts)
+        if proxy and not unknown and not any(_is_exception(host, each) for each in texts):
+            path = ("roles", spec.name, *path)
+            yield problem("reports-to-proxy", path, variable=name, host=host, exceptions=exceptions)
+            return
+
+
+def _is_exception(host: str, no_proxy: str) -> bool:
+    """Return whether `NO_PROXY` excludes a host: by its name, a domain, or "*"."""
+    names = [name.strip().lstrip(".") for name in no_proxy.split(",")]
+    return "*" in names or any(host == name or host.endswith(f".{name}") for name in names)

@@ -523,3 +523,35 @@ def test_only_roles_with_the_volume_have_a_sidecar():
     ).roles
 
     assert [True, False] == [any(h.sidecar for h in role.helpers) for role in roles]
+
+
+PROXY = {"HTTP_PROXY": "http://proxy:3128"}
+PROXIES = {
+    "without exceptions": ({"env": PROXY}, "HTTP_PROXY"),
+    "in lower case": ({"env": {"http_proxy": "http://proxy:3128"}}, "http_proxy"),
+    "with other exceptions": ({"env": {**PROXY, "NO_PROXY": "localhost,.svc"}}, "HTTP_PROXY"),
+    "a part of the name": ({"env": {**PROXY, "NO_PROXY": "visor,local.org"}}, "HTTP_PROXY"),
+    "with an exception": ({"env": {**PROXY, "NO_PROXY": "a, ctr-supervisor.ads.svc.c.local"}}, ""),
+    "with the domain": ({"env": {**PROXY, "no_proxy": ".c.local"}}, ""),
+    "with all hosts": ({"env": {**PROXY, "NO_PROXY": "*"}}, ""),
+    "only https": ({"env": {"HTTPS_PROXY": "http://proxy:3128"}}, ""),
+    "empty": ({"env": {"HTTP_PROXY": ""}}, ""),
+    "a Secret": ({"env": {**PROXY, "NO_PROXY": {"secret": "s", "key": "k"}}}, ""),
+    "a ConfigMap": ({"env": PROXY, "env_from": ({"configMapRef": {"name": "proxy"}},)}, ""),
+}
+
+
+@pytest.mark.parametrize("case", PROXIES)
+@pytest.mark.parametrize("file", [None, "/out/p"])
+def test_reports_must_not_be_sent_to_a_proxy(case, file):
+    fields, name = PROXIES[case]
+    spec = replace(WORKER, volumes=OUT, **fields)
+    where = {"namespace": "ads", "network": Network(cluster_domain="c.local")}
+
+    policy = RunPolicy(progress=Progress(file=file))
+    found = laid_out(spec, PS, run_policy=policy, **where).problems
+
+    texts = [each.message for each in found if "proxy" in each.message]
+    # A sidecar, which reports the file, does not have the variable.
+    assert len(texts) == bool(name and not file)
+    assert all(f"the proxy of {name} instead of ctr-supervisor.ads.svc.c.local" in t for t in texts)
