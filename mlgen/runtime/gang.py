@@ -65,8 +65,7 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
     cause = _cause(plan, seen, state, now)
     if not cause:
         pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
-        running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
-        members = sorted(job_status.member(pod["metadata"]["uid"]) for pod in running)
+        members = sorted(each for pod in pods if (each := _member(state, pod)))
         wanted, done = _sizes(plan, seen)
         complete = not held and len(members) >= wanted - done
         since = (state.running or now) if complete else 0.0
@@ -108,7 +107,8 @@ def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
     """
     stopped = now if state.phase == "Stopping" else None
     items = tuple(item for item, _ in unfinished(plan.gang, seen))
-    waiting = {uid: each for uid, each in seen.waiting.items() if each == state.attempt}
+    # If the status was lost, the pods have higher numbers.
+    waiting = {uid: each for uid, each in seen.waiting.items() if each >= state.attempt}
     seen = replace(seen, waiting=waiting)
     found = failures(plan, items, seen, state.mark, stopped)
     gone = {*state.members} - {job_status.member(pod["metadata"]["uid"]) for pod in seen.pods}
@@ -116,6 +116,16 @@ def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
         at = stamp(now)
         found.append(Failure(at, 0, "Deleted", "a pod", retryable=True, kind=DISRUPTION))
     return first([state.cause, *found])
+
+
+def _member(state: State, pod: Object) -> str:
+    """Return the name of a pod that runs; "" for other pods.
+
+    A pod that is pending again restarts its containers. Why is known when its sidecar has asked.
+    """
+    name, phase = job_status.member(pod["metadata"]["uid"]), pod["status"].get("phase")
+    runs = phase == "Running" or (phase == "Pending" and name in state.members)
+    return name if runs else ""
 
 
 def _may_change(cause: Failure, plan: Plan, seen: Seen) -> bool:

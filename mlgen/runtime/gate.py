@@ -4,6 +4,9 @@ A sidecar requests `/attempt?attempt=N` while its pod runs attempt N, and exits 
 `restart`. Kubernetes then restarts all containers of the pod (KEP-5532). A container that fails has
 the same effect. The sidecar now requests `/attempt?after=N`, and the other containers start when
 the answer is `start M`. The answer `is M` tells a sidecar that has no number the current one.
+
+An answer depends on a status that was read after the request arrived. Another supervisor of the job
+may have started the next attempt before, which a supervisor notices only when it reads the status.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class Gate:
     """The pods that wait for the next attempt, and the answers to their sidecars.
 
     Args:
-        ring: called when a pod starts to wait.
+        ring: called to let the supervisor read the status, and look at the pods that wait.
         wake: called when the answers to held requests may have changed.
     """
 
@@ -35,39 +38,75 @@ class Gate:
         self.waiting: dict[str, int] = {}
         """The attempt that each waiting pod has run last, by the pod's UID."""
         self._phase, self._attempt, self._in_place = "", 0, False
+        self._reads = 0
+        self._asked: dict[str, tuple[str, int]] = {}
+        """The request of each pod, and how often the status had been read before, by UID."""
+        self._has_new = False
+        """True if a request has arrived since the status was read."""
+        self._told: dict[str, int] = {}
+        """The attempt in which a sidecar that restarted alone was told to `restart`, by UID."""
 
     def update(self, state: State) -> None:
-        """Take over the state that is stored."""
+        """Take over the state that was read."""
         known = (self._phase, self._attempt, self._in_place)
         self._phase, self._attempt, self._in_place = state.phase, state.attempt, state.in_place
-        if known != (self._phase, self._attempt, self._in_place):
+        self._reads += 1
+        if self._has_new or known != (self._phase, self._attempt, self._in_place):
+            self._has_new = False
             self.wake()
 
     def of(self, pods: list[Object]) -> dict[str, int]:
         """Return the waiting pods, and forget those that no longer exist."""
         uids = {pod["metadata"]["uid"] for pod in pods}
-        for uid in {*self.waiting} - uids:
-            self.waiting.pop(uid, None)
+        for known in (self.waiting, self._asked, self._told):
+            for uid in {*known} - uids:
+                known.pop(uid, None)
         return dict(self.waiting)
 
     def answer(self, pod: Object, query: str) -> Answer:
         """Return the answer to the sidecar of a pod; None if it must wait."""
-        values = dict(parse_qsl(query[:100], keep_blank_values=True))
-        number = values.get("after", values.get("attempt", ""))
-        uid, stops = pod["metadata"]["uid"], self._in_place and self._phase == "Stopping"
-        if not self._phase:
-            return None  # the status is not read yet
-        if not number.isdecimal():
-            return HTTPStatus.OK, f"is {self._attempt}\n"
-        if "after" not in values:
+        query = query[:100]
+        values = dict(parse_qsl(query, keep_blank_values=True))
+        text = values.get("after", values.get("attempt", ""))
+        number = int(text) if text.isdecimal() else None
+        after = number if "after" in values else None
+        uid = pod["metadata"]["uid"]
+        if after is None:
             self.waiting.pop(uid, None)
-            return (HTTPStatus.OK, "restart\n") if stops else None
-        if self._phase in ("Starting", "Running") and int(number) != self._attempt:
-            self.waiting.pop(uid, None)
-            return HTTPStatus.OK, f"start {self._attempt}\n"
-        if stops and is_alone(pod):
-            return HTTPStatus.OK, "restart\n"
-        if self.waiting.get(uid) != int(number):
-            self.waiting[uid] = int(number)
+        elif self.waiting.get(uid) != after:
+            self.waiting[uid] = after
             self.ring()
-        return None
+        if not self._is_read(uid, query):
+            return None
+        if number is None:
+            return HTTPStatus.OK, f"is {self._attempt}\n"
+        if self._in_place and self._phase == "Stopping":
+            return (HTTPStatus.OK, "restart\n") if self._is_to_restart(pod, after) else None
+        # A lost status can have a lower number. Then the pod has failed in the current attempt.
+        late = self._phase == "Running" and number < self._attempt
+        if after is None or not (late or (self._phase == "Starting" and number != self._attempt)):
+            return None
+        self.waiting.pop(uid, None)
+        return HTTPStatus.OK, f"start {self._attempt}\n"
+
+    def _is_read(self, uid: str, query: str) -> bool:
+        """Return whether the status was read since a pod sent a request."""
+        asked, reads = self._asked.get(uid, ("", 0))
+        if asked != query:
+            self._asked[uid], self._has_new = (query, self._reads), True
+            self.ring()
+        return asked == query and reads < self._reads
+
+    def _is_to_restart(self, pod: Object, after: int | None) -> bool:
+        """Return whether a pod must restart to stop the gang.
+
+        A sidecar that has restarted alone is told once, because the observed pod may be older than
+        its next request.
+        """
+        uid = pod["metadata"]["uid"]
+        if after is None:
+            return True
+        if not is_alone(pod) or self._told.get(uid) == self._attempt:
+            return False
+        self._told[uid] = self._attempt
+        return True

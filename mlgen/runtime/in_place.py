@@ -40,7 +40,13 @@ def is_possible(plan: Plan, seen: Seen, state: State) -> bool:
 
 
 def is_whole(plan: Plan, seen: Seen, state: State) -> bool:
-    """Return whether every replica of a gang has a pod whose containers can restart."""
+    """Return whether every replica of a gang has a pod whose containers can restart.
+
+    A pod that has failed is the cause of the next failure, too, until the gang gets new pods.
+    """
+    pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
+    if any(pod["status"].get("phase") == "Failed" for pod in pods):
+        return False
     found = unfinished(plan.gang, seen)
     wanted = sum(counts(each)[0] for _, each in found)
     done = sum(int(each["status"].get("succeeded") or 0) for _, each in found)

@@ -125,6 +125,7 @@ class Supervisor:
         version = self._read_status()
         if version is None:
             return 0.0
+        self._tell_replicas()
         seen, fresh = self._observe()
         self._report(seen)
         now = self._clock()
@@ -191,18 +192,18 @@ class Supervisor:
         pods = self._list_pods() if told is None else told
         refused = self._changes.refused(self.data)
         seen = Seen(workloads, pods, self.data, taken, refused)
-        return self._with_requests(seen), told is None
+        progress = self.reports.progress(self._plan, seen) if self._plan.progress else None
+        waiting = self.gate.of(pods) if self._plan.in_place else {}
+        return replace(seen, waiting=waiting, progress=progress), told is None
 
-    def _with_requests(self, seen: Seen) -> Seen:
-        """Return the observed objects with the requests of replicas in the stored attempt."""
+    def _tell_replicas(self) -> None:
+        """Let the answers to requests of replicas depend on the status that was just read."""
         plan = self._plan
-        if not (plan.in_place or plan.progress):
-            return seen  # the state of a large job is long
-        state = status.load(self.data, plan.run, status.stored(self.data).get("uid", ""))
-        self.gate.update(state)
-        self.reports.follow(state.attempt, stops=state.phase in ("Stopping", "BackingOff"))
-        progress = self.reports.progress(plan, seen) if plan.progress else None
-        return replace(seen, waiting=self.gate.of(seen.pods), progress=progress)
+        if plan.in_place or plan.progress:  # the state of a large job is long
+            uid = status.stored(self.data).get("uid", "")
+            state = status.load(self.data, plan.run, uid)
+            self.gate.update(state)
+            self.reports.follow(state.attempt, stops=state.phase in ("Stopping", "BackingOff"))
 
     def _workloads(self) -> tuple[dict[str, Object | None], dict[str, str]]:
         """Return the job's workloads, and the owner of each one that belongs to another job.

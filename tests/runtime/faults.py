@@ -40,17 +40,21 @@ class Faults:
         return self.random.choice(kinds)
 
     def fail_gang(self, session, kind):
-        """Let a training gang fail, unless it is already stopped. The peers exit or hang."""
+        """Let a training gang fail, unless it is already stopped. The peers exit or hang.
+
+        A gang that is about to stop fails later, because another client may resume it.
+        """
         pods = session["pods"]
         pods[:] = [pod for pod in pods if self.shape != "elastic" or self.is_up(pod)]
         together = all(map(self.is_up, pods)) and session["goes on"] and pods
-        if not together or self.ledger.is_stopping:
+        if not together:
             self.failures_left += 1
             return
         # The loss of a pod that no supervisor has seen is not noticed.
         members = self.state().get("members", "").split()
         seen = all(member(pod["metadata"]["uid"]) in members for pod in pods)
-        if kind in ("drain", "delete", "force") and not seen:
+        is_quiet = kind in ("drain", "delete", "force") and not seen
+        if is_quiet or self.ledger.is_stopping:
             self.world.after(5.0, self.fail_gang, session, kind)
             return
         session["goes on"] = False
@@ -69,7 +73,7 @@ class Faults:
         elif kind == "cut" or self.is_quiet_loss() or self.random.random() < 0.8:
             for pod in jobs:
                 if pod not in gone:
-                    self.world.after(self.random.uniform(0.1, 10), self.fail_peer, pod, 1)
+                    self.world.during(self.random.uniform(0.1, 10), self.fail_peer, pod, 1)
 
     def is_quiet_loss(self):
         """Return True if a loss may be visible only when the peers exit.
@@ -101,13 +105,13 @@ class Faults:
             return self.fail_program(kind, None, jobs)
         done, victim = self.random.sample(jobs, 2)
         self.world.end_pod(done, 0)
-        self.world.after(6.0, self.fail_peer, victim, self.choose_code(kind)[0])
+        self.world.during(6.0, self.fail_peer, victim, self.choose_code(kind)[0])
         return [done, victim]
 
     def crash_server(self, pods):
         victim = next(pod for pod in pods if self.owner(pod) == SERVER.name)
         code, _, name = self.choose_code("crash")
-        self.world.after(self.random.uniform(0.1, 2), self.world.crash, victim, code)
+        self.world.during(self.random.uniform(0.1, 2), self.world.crash, victim, code)
         self.fact(victim, name, code)
 
     def cut_off(self, _, pods, __):
@@ -119,7 +123,7 @@ class Faults:
             if seconds > NOT_READY:
                 self.fact(pod, DISRUPTION, is_sure=False)
             if self.owner(pod) != SERVER.name:
-                self.world.after(self.random.uniform(0.5, 10), self.fail_peer, pod, 1)
+                self.world.during(self.random.uniform(0.5, 10), self.fail_peer, pod, 1)
         self.world.silence(node, seconds)
         return gone
 
@@ -251,6 +255,9 @@ class Faults:
                 self.world.faults["the status is lost, and all supervisors die"] += 1
                 for each in self.supervisors:
                     each["client"].doomed = True
+                self.ledger.forget()
+                if self.plan.in_place:
+                    self.ledger.excuse = "no Job has the number of an attempt that began in place"
             body = self.world.objects["ConfigMap", "mnist.status"]
             body["data"] = {}
             self.forgot = True

@@ -41,6 +41,8 @@ MASTER = Workload("Job", "mnist-master", "master")
 STRANGERS = ("other", "mnist-x")
 """Services of another job. One has a name from the plan."""
 INITIALIZER = Workload("Job", "mnist-initializer", "initializer")
+LATE = 2.0
+"""Seconds until the last object of the job exists."""
 LOST = 60.0
 """Seconds after its grace period from which a pod counts as lost."""
 PATIENCE = 1800.0
@@ -116,18 +118,16 @@ class History(Faults):
         self.created_after = 0
         self.crashed = 0
         self.forgot = False
+        self.started_in_place = False
+        """True if the gang has its pods from an earlier attempt. A pod that is replaced then may
+        come back to its node."""
         self.meddled = False
         """True if another client has changed the Jobs since the gang last ran."""
         self.lost_bells = 0.0 if calm else random.choice((0.0, 0.3, 1.0))
         self.rate = 0.0 if calm else random.choice((0.0, 0.02, 0.1, 0.25))
         self.make_cluster()
         self.make_objects()
-        world.on_pod_running = self.pod_running
-        world.on_pod_created = self.pod_created
-        world.on_pod_failed = self.pod_failed
-        world.on_write = self.check_write
-        world.on_resumed = self.widen_now
-        world.on_evicted = self.pod_evicted
+        self.connect(world)
         count = 1 if calm else random.choice((1, 1, 2))
         self.supervisors = [
             {"at": EPOCH + i * 3, "self": None, "skew": random.choice((0, 0, -120, 120))}
@@ -140,6 +140,15 @@ class History(Faults):
             each["client"].skew = each["skew"]
             world.faults[CLOCK] += bool(each["skew"])
         world.bells.append(self.ring)
+
+    def connect(self, world):
+        world.on_pod_running = self.pod_running
+        world.on_request = self.request
+        world.on_pod_created = self.pod_created
+        world.on_pod_failed = self.pod_failed
+        world.on_write = self.check_write
+        world.on_resumed = self.widen_now
+        world.on_evicted = self.pod_evicted
 
     # The job, and the cluster
 
@@ -163,6 +172,7 @@ class History(Faults):
             force_delete_seconds=random.choice((0, 90)),
             start_failures=random.choice((0, 3, 3)),
             disruptions=0 if self.calm else random.choice((0, 0, 0, 2)),
+            in_place=random.random() < 0.4,
         )
         if plan.clean_pod_policy == "All" or plan.ttl_seconds:
             plan = replace(plan, objects=(("Service", "mnist"), ("Service", "mnist-x")))
@@ -189,6 +199,7 @@ class History(Faults):
         if self.shape in ("all", "any", "replica"):
             server = (SERVER,) if self.shape == "replica" else ()
             changes |= {"restart_scope": "Replica", "workloads": (master, worker, *server)}
+            changes["in_place"] = False
         return replace(plan, **changes)
 
     def make_initializer(self, rule):
@@ -199,6 +210,10 @@ class History(Faults):
 
     def make_cluster(self):
         world, random = self.world, self.random
+        if self.plan.in_place:
+            world.in_place = {item.name: item.retryable != "alone" for item in self.plan.gang}
+            world.hidden = 0.0 if self.calm else world.hidden
+            world.faults["job that restarts in place"] += 1
         world.moves = random.choice((True, True, False))
         world.sidecar, world.fetches = random.random() < 0.25, random.random() < 0.25
         world.faults["job whose pods have a native sidecar"] += world.sidecar
@@ -245,7 +260,7 @@ class History(Faults):
                 name = item.name if job == "mnist" else "other-worker"
                 # If clocks differ, a deadline may end the job before all its objects exist.
                 late = job == "mnist" and plan.deadline_seconds != 40
-                at = self.random.choice((0.0, 0.0, 2.0)) if late else 0.0
+                at = self.random.choice((0.0, 0.0, LATE)) if late else 0.0
                 world.after(at, self.apply, item.kind, name, metadata, spec)
 
     def apply(self, kind, name, metadata, spec):
@@ -284,6 +299,7 @@ class History(Faults):
         avoid &= {pod["spec"]["nodeName"]} if NODES - self.world.tainted - avoid else set()
         if (
             self.plan.avoid_nodes
+            and not self.started_in_place
             and self.world.moves
             and not self.meddled
             and owner != SERVER.name
@@ -294,10 +310,13 @@ class History(Faults):
             if other.get("attempt", pod["attempt"]) < pod["attempt"] and self.may_run(other):
                 name = other["metadata"]["name"]
                 self.broken.append(f"a new pod met {name} of attempt {other['attempt']}")
-        may_fail = self.failures_left and owner != SERVER.name and not self.calm
+        # A job that ends before all its objects exist does not clean up the others.
+        may_fail = self.failures_left and self.world.now > EPOCH + LATE and not self.calm
+        may_fail = may_fail and owner != SERVER.name
         if may_fail and self.random.random() < 0.06:
             self.failures_left -= 1
-            fates = ["reject", "start error", *(["init"] if self.world.fetches else [])]
+            fates = ["reject", *(["init"] if self.world.fetches else [])]
+            fates += [] if self.plan.in_place else ["start error"]
             pod["fate"] = self.random.choice(fates)
 
     def may_run(self, pod):
@@ -309,7 +328,8 @@ class History(Faults):
     def fact(self, pod, kind, code=0, **more):
         ran = self.world.now - pod.get("started", self.world.now)
         rule = next((i.retryable for i in self.plan.gang if i.name == self.owner(pod)), "alone")
-        if (rule != "alone" or kind == DISRUPTION) and pod["attempt"] == self.ledger.attempt:
+        attempts = (self.ledger.attempt, self.ledger.attempt + self.ledger.is_stopping)
+        if (rule != "alone" or kind == DISRUPTION) and pod["attempt"] in attempts:
             prepares = self.owner(pod) == INITIALIZER.name
             self.ledger.add(Fact(kind, code, ran, rule=rule, prepares=prepares, **more))
 
@@ -331,7 +351,9 @@ class History(Faults):
             return
         if self.random.random() < 0.3 and world.sidecar:
             world.faults["a sidecar crashes and recovers"] += 1
-            world.after(self.random.uniform(0, 30), world.crash_sidecar, pod)
+            world.during(self.random.uniform(0, 30), world.crash_sidecar, pod)
+        if self.plan.in_place and owner in self.gang:
+            self.check_start(pod)
         if owner == INITIALIZER.name:
             self.prepare(pod)
         elif not self.gang:
@@ -341,7 +363,19 @@ class History(Faults):
         else:
             self.train_together()
             if owner != SERVER.name:
-                world.after(PATIENCE, self.give_up, pod)
+                world.during(PATIENCE, self.give_up, pod)
+
+    def check_start(self, pod):
+        """Check that no container of an earlier attempt runs when a pod starts again."""
+        if pod.get("number"):
+            pod["attempt"] = self.ledger.attempt
+        for other in self.world.all("Pod"):
+            if other.get("attempt", pod["attempt"]) < pod["attempt"] and self.is_up(other):
+                name = other["metadata"]["name"]
+                self.broken.append(f"a pod started again and met {name}")
+        if self.random.random() < 0.1:
+            self.world.faults["the sidecar for restarts in place crashes and recovers"] += 1
+            self.world.during(self.random.uniform(0, 30), self.world.crash_own, pod)
 
     def give_up(self, pod):
         """Let a pod fail after it has waited too long for its peers."""
@@ -363,11 +397,11 @@ class History(Faults):
             for pod in pods:
                 pod["session"] = session
                 if session["succeeds"]:
-                    self.world.after(30.0, self.world.end_pod, pod, 0)
+                    self.world.during(30.0, self.world.end_pod, pod, 0)
         elif self.over_at is not None:
             for pod in [pod for pod in pods if self.owner(pod) != SERVER.name]:
                 # Without peers, it fails.
-                self.world.after(self.random.uniform(5, 60), self.world.end_pod, pod, 1)
+                self.world.during(self.random.uniform(5, 60), self.world.end_pod, pod, 1)
 
     def is_up(self, pod):
         return self.world.is_running(pod) and not pod.get("exiting") and not is_deleted(pod)
@@ -378,7 +412,7 @@ class History(Faults):
             self.failures_left -= 1
             code = self.random.choice((1, 137))
             self.world.faults["a preparing role fails"] += 1
-        self.world.after(self.random.uniform(1, 20), self.end_preparing, pod, code)
+        self.world.during(self.random.uniform(1, 20), self.end_preparing, pod, code)
 
     def end_preparing(self, pod, code):
         if self.is_up(pod):
@@ -416,7 +450,7 @@ class History(Faults):
             world.after(seconds, self.fail_gang, session, self.choose(jobs, pods))
             return
         for pod in jobs:
-            world.after(seconds + random.uniform(0, 2), world.end_pod, pod, 0)
+            world.during(seconds + random.uniform(0, 2), world.end_pod, pod, 0)
 
     # The supervisors
 
@@ -445,7 +479,39 @@ class History(Faults):
         self.depth -= 1
 
     def make_supervisor(self, each):
-        return Supervisor(self.plan, each["client"], self.log)
+        supervisor = Supervisor(self.plan, each["client"], self.log)
+        supervisor.gate.ring = partial(self.wake, each)
+        supervisor.gate.wake = partial(self.world.after, 0.05, self.answer_held, supervisor)
+        return supervisor
+
+    def request(self, pod):
+        """Pass the request of a sidecar to a supervisor."""
+        alive = [each["self"] for each in self.supervisors if each["self"]]
+        alive = [each for each in alive if each.exit_code is None]
+        if alive:
+            self.answer(pod, self.random.choice(alive))
+        elif not all(each.get("done") for each in self.supervisors):
+            self.world.hear(pod, "")
+
+    def answer(self, pod, supervisor):
+        sender = supervisor.pods.sender(pod["metadata"]["uid"], "")
+        query = f"{pod['query']}={pod['number']}"
+        answer = supervisor.gate.answer(sender, query) if sender else (None, "")
+        pod["at"] = supervisor
+        if answer:
+            self.world.hear(pod, answer[1])
+
+    def answer_held(self, supervisor):
+        """Answer the requests that a supervisor holds."""
+        for pod in self.world.all("Pod"):
+            if pod.get("at") is supervisor and not self.world.is_lost(pod):
+                self.answer(pod, supervisor)
+
+    def lose_held(self, supervisor):
+        """Let the sidecars notice that their supervisor has died."""
+        for pod in self.world.all("Pod"):
+            if pod.get("at") is supervisor:
+                self.world.hear(pod, "")
 
     def step(self, each):
         world = self.world
@@ -454,12 +520,13 @@ class History(Faults):
         if each["self"] is None:
             each["client"].forget()
             each["self"] = self.make_supervisor(each)
-            late = self.random.choice((0.0, 0.0, 0.5, 9.0, None))
+            late = self.random.choice((0.0, 0.0, 0.5, 9.0, 0.5 if self.calm else None))
             each["watch"] = Watch(world, late, each["self"].pods, partial(self.wake, each))
         try:
             delay = each["self"].step()
         except (Killed, SystemExit) as problem:
-            each["self"] = None
+            dead, each["self"] = each["self"], None
+            self.lose_held(dead)
             world.watches.remove(each["watch"])
             each["at"] = world.now + self.random.choice((0.0, 2.0, 40.0))
             if isinstance(problem, SystemExit):
@@ -540,9 +607,14 @@ class History(Faults):
         self.status_seen.append((rank, state))
         counts = state.get("restarts", 0), state.get("disruptions", 0)
         more = counts != (self.ledger.restarts, self.ledger.disruptions)
+        if phase == "Stopping" and state.get("in_place") and not self.ledger.is_stopping:
+            self.ledger.stop()
+            self.note_run()
+            self.meddled = False
         if phase == "Starting" and (self.ledger.is_stopping or more):
             self.broken += self.ledger.start(*counts, self.ran, again=self.forgot)
             self.ran, self.ran_since = 0.0, None
+            self.started_in_place = bool(state.get("in_place"))
         elif phase == "Running" and self.forgot:
             self.ledger.is_stopping = False  # the decision to stop is lost
         if phase == "Ended" and self.over_at is None:

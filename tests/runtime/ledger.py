@@ -55,8 +55,16 @@ class Ledger:
             tells = fact.tells and not self.is_stopping
             self.facts[self.attempt].append(fact._replace(tells=tells))
 
+    def forget(self):
+        """Record that nothing knows the names of the pods that are already gone."""
+        facts = self.facts[self.attempt]
+        facts[:] = [fact._replace(is_sure=fact.kind != DISRUPTION) for fact in facts]
+
     def is_retryable(self, fact):
-        """Return True if the restart policy restarts after a failure; None if both are allowed."""
+        """Return True if the restart policy restarts after a failure; None if both are allowed.
+
+        In place, the kubelet may overwrite the exit code with 137.
+        """
         rule = fact.rule
         if rule == "any" or fact.kind == REJECTION:
             return True
@@ -64,9 +72,10 @@ class Ledger:
             return True
         if fact.is_init:
             return None
+        unsure = None if self.plan.in_place else False
         if isinstance(rule, tuple):
-            return fact.code in rule
-        return fact.code >= 128 if rule else None if fact.code >= 128 else False
+            return fact.code in rule or unsure
+        return (fact.code >= 128 or unsure) if rule else None if fact.code >= 128 else unsure
 
     def verdicts(self, attempt=None):
         """Return the allowed verdicts on an attempt, from `restart`, `disruption` and `end`."""
@@ -108,7 +117,8 @@ class Ledger:
         is_row = len(last) == wanted and last[-1] - last[0] == wanted - 1
         if not common:
             return False
-        return True if is_pure and is_row and len(quick) == len(facts) else None
+        is_known = is_pure and is_row and len(quick) == len(facts) and not self.plan.in_place
+        return True if is_known else None
 
     def codes(self, attempts, wanted):
         """Return the exit codes of quick failures that occur in all of these attempts."""
@@ -159,7 +169,8 @@ class Ledger:
     def why_wrong(self, reason, code, ran):
         """Return the reason why this end is not allowed; "" if it is."""
         allowed = self.verdicts()
-        fits = code in {fact.code for fact in self.facts[self.attempt]} or code == 143
+        codes = {fact.code for fact in self.facts[self.attempt]}
+        fits = code in codes or code == 143 or (code == 137 and self.plan.in_place)
         if reason == "BackoffLimitExceeded":
             spent = 0 if ran > self.plan.backoff_reset_seconds + 60 else self.spent
             is_right = "restart" in allowed and spent >= self.plan.backoff_limit

@@ -12,9 +12,10 @@ from collections import Counter, defaultdict
 
 from runtime import rights
 from runtime.controllers import Controllers, find, is_deleted, is_final, is_tracked
+from runtime.sidecars import Sidecars, has_sidecar
 
 from mlgen.runtime.api import CONFLICT, NOT_FOUND, ApiError
-from mlgen.runtime.cluster import PREFERRED, REQUIRED, TRACKING
+from mlgen.runtime.cluster import PREFERRED, REQUIRED, SIDECAR, TRACKING
 from mlgen.runtime.status import stamp
 
 EPOCH = 1_800_000_000.0
@@ -88,7 +89,7 @@ class Killed(BaseException):
     """The supervisor dies here."""
 
 
-class World(Controllers):
+class World(Controllers, Sidecars):
     """The objects of one namespace, and the controllers and kubelets that change them."""
 
     namespace = "team"
@@ -122,6 +123,13 @@ class World(Controllers):
         self.dead, self.away, self.tainted = set(), {}, set()
         """Lost nodes; nodes with a silent kubelet, and until when; nodes that get no new pods."""
         self.silent_since = {}
+        self.in_place = {}
+        """Names of the workloads whose pods restart in place, and whether their own failures
+        restart them."""
+        self.hidden = 0.3
+        """The share of exit codes that the kubelet overwrites before anyone has seen them."""
+        self.on_request = lambda *_: None
+        """Called with a pod whose sidecar sends a request."""
         self.sidecar = self.fetches = False
         """True if pods have a native sidecar; True if they have an init container that ends."""
         self.on_sigterm = (143, 143, 1, 137)
@@ -309,6 +317,8 @@ class World(Controllers):
         nodes = NODES - self.tainted
         init = [{"name": "fetch"}] if self.fetches else []
         init += [{"name": "proxy", "restartPolicy": "Always"}] if self.sidecar else []
+        if owner["metadata"]["name"] in self.in_place:
+            init.append({"name": SIDECAR, "restartPolicy": "Always"})
         scheduled = {"type": "PodScheduled", "status": "True"}
         scheduled["lastTransitionTime"] = stamp(self.now)  # by the clock of the scheduler
         pod = self.put(
@@ -325,6 +335,7 @@ class World(Controllers):
                 **({"initContainers": init} if init else {}),
             },
             status={"phase": "Pending", "conditions": [scheduled]},
+            owner=owner["metadata"]["name"],
             index=index,
             failures=failures,
         )
@@ -411,7 +422,15 @@ class World(Controllers):
             end["terminated"]["finishedAt"] = self.clock(pod)
             pod["status"]["containerStatuses"][0]["state"] = end
             self.fail(pod)
-            return
+        elif has_sidecar(pod):
+            self.follow(pod)
+        else:
+            self.begin(pod)
+
+    def begin(self, pod):
+        """Start the training container."""
+        pod["exiting"] = False
+        pod.pop("session", None)
         pod["started"] = self.now
         state = {"running": {"startedAt": self.clock(pod)}}
         pod["status"]["containerStatuses"][0]["state"] = state
@@ -432,21 +451,28 @@ class World(Controllers):
         if self.is_running(pod) and not pod.get("exiting"):
             pod["exiting"] = True
             delay = self.random.choice((0.05, 0.1, 1.0, 2.5))
-            self.after(delay, self.report_end, pod, code, reason, self.now)
+            self.during(delay, self.report_end, pod, code, reason, self.now)
 
     def report_end(self, pod, code, reason, at):
         if self.waits_for_kubelet(pod, self.report_end, pod, code, reason, at) or is_final(pod):
             return
         status = pod["status"]
+        again = code and not is_deleted(pod) and self.in_place.get(pod["owner"])
+        if again and self.random.random() < self.hidden:
+            self.restart_all(pod)
+            return
         status["containerStatuses"][0]["state"] = self.ended(pod, code, reason, self.now - at)
         self.say(pod, ContainersReady=False, Ready=False)
         self.touch(pod)
+        if again:
+            self.restart_all(pod)
+            return
         # The kubelet ends sidecars, and sets the phase when it has cleaned up.
         self.after(self.random.choice((0.0, 0.0, 1.0)), self.report_phase, pod, code)
 
     def end_sidecar(self, pod, code=143):
         for each in pod["status"].get("initContainerStatuses", ()):
-            if each["name"] == "proxy" and "running" in each["state"]:
+            if each["name"] in ("proxy", SIDECAR) and "running" in each["state"]:
                 each["state"] = self.ended(pod, code)
 
     def report_phase(self, pod, code):
@@ -466,6 +492,9 @@ class World(Controllers):
 
     def crash(self, pod, code):
         """Let a training container fail and restart in its pod."""
+        if self.in_place.get(pod["owner"]):
+            self.end_pod(pod, code)
+            return
         self.restart_container(pod, pod["status"].get("containerStatuses", ())[0:1], code)
 
     def crash_sidecar(self, pod):
