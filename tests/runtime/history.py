@@ -10,6 +10,7 @@ from runtime import rights
 from runtime.controllers import indexes_of, is_deleted, is_final
 from runtime.faults import SERVER, START, Faults
 from runtime.ledger import DISRUPTION, EXIT, KILLED, REJECTION, Fact, Ledger
+from runtime.sidecars import waits
 from runtime.world import EPOCH, NODES, Client, Killed, World, copied
 
 from mlgen.runtime.cluster import RECORD, trimmed
@@ -289,6 +290,7 @@ class History(Faults):
         owner = self.owner(pod)
         if owner == "other-worker":
             return
+        pod["late"] = self.over_at is not None
         if self.over_at is not None and self.world.now > self.over_at + 600:
             self.created_after += 1
         if owner not in self.gang:
@@ -307,7 +309,8 @@ class History(Faults):
         ):
             self.broken.append("a pod is on a node that is to be avoided")
         for other in self.world.all("Pod") if not self.ledger.is_stopping else ():
-            if other.get("attempt", pod["attempt"]) < pod["attempt"] and self.may_run(other):
+            earlier = other.get("attempt", pod["attempt"]) < pod["attempt"]
+            if earlier and self.may_run(other) and not waits(other):
                 name = other["metadata"]["name"]
                 self.broken.append(f"a new pod met {name} of attempt {other['attempt']}")
         # A job that ends before all its objects exist does not clean up the others.
@@ -615,6 +618,8 @@ class History(Faults):
             self.broken += self.ledger.start(*counts, self.ran, again=self.forgot)
             self.ran, self.ran_since = 0.0, None
             self.started_in_place = bool(state.get("in_place"))
+            # Pods that were scaled away, on a lost node, belong to the new attempt, too.
+            self.ledger.is_unclear |= self.started_in_place and self.shape == "elastic"
         elif phase == "Running" and self.forgot:
             self.ledger.is_stopping = False  # the decision to stop is lost
         if phase == "Ended" and self.over_at is None:
@@ -667,7 +672,9 @@ class History(Faults):
         self.check_jobs(reason, code)
         refuses = world.webhook[0] <= world.now < world.webhook[1]
         resumes = world.resumer[0] <= world.now < world.resumer[1]
-        live = {self.owner(pod) for pod in world.all("Pod") if self.may_run(pod)} - {"other-worker"}
+        # In place, pods that another client starts after the end wait for a supervisor.
+        pods = [pod for pod in world.all("Pod") if not (self.plan.in_place and pod.get("late"))]
+        live = {self.owner(pod) for pod in pods if self.may_run(pod)} - {"other-worker"}
         if not refuses and not resumes:
             if plan.clean_pod_policy != "None" and live:
                 self.broken.append(f"{live} still run")

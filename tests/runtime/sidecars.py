@@ -21,6 +21,11 @@ def main_of(pod):
     return next(iter(pod["status"].get("containerStatuses", ())), {})
 
 
+def waits(pod):
+    """Return True if a pod has run before, and waits for the next attempt."""
+    return pod.get("number") is not None and "waiting" in main_of(pod)["state"]
+
+
 class Sidecars:
     """The part of a `World` with the sidecars."""
 
@@ -58,6 +63,8 @@ class Sidecars:
         """Let the sidecar act on an answer; "" if there is none."""
         word, _, number = answer.strip().partition(" ")
         pod["at"] = None
+        if is_final(pod) or "terminated" in main_of(pod)["state"]:
+            return
         if word == "restart":
             self.restart_all(pod)
             return
