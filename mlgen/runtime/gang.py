@@ -69,7 +69,9 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
         wanted, done = _sizes(plan, seen)
         complete = not held and len(members) >= wanted - done
         since = (state.running or now) if complete else 0.0
-        return replace(state, members=tuple(members), running=since, settled=0.0)
+        # Another supervisor may know a cause that this one cannot see, and act when it is settled.
+        settled = state.settled if now < state.settled + SETTLE_SECONDS else 0.0
+        return replace(state, members=tuple(members), running=since, settled=settled)
     settled = state.settled or now + SETTLE_SECONDS
     if cause.kind == EXIT and now < settled and _may_change(cause, plan, seen):
         return replace(state, settled=settled)

@@ -139,6 +139,18 @@ def test_a_pod_that_restarts_before_its_failure_is_known_still_belongs_to_the_ga
     assert (state.phase, state.running, state.members) == ("Running", NOW - 7200, ("w-0", "w-1"))
 
 
+def test_two_supervisors_do_not_undo_what_the_other_has_seen():
+    """Only one of them has seen the exit code, which the kubelet then overwrites."""
+    observed = seen(pod("w-0", code=1), OTHER)
+    state = after(PLAN, observed)
+    assert state.settled == NOW + 5
+
+    unaware = seen(pod("w-0"), OTHER, state=state)
+
+    assert after(PLAN, unaware, NOW + 6).settled == NOW + 5
+    assert after(PLAN, unaware, NOW + 11).settled == 0.0
+
+
 @pytest.mark.parametrize("state", [STOPPING, BACKING_OFF])
 def test_a_pod_that_is_lost_while_it_stops_leads_to_new_pods(state):
     observed = seen(waits("w-0"), state=state, waiting={"w-0": 0})
