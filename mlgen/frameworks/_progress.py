@@ -99,12 +99,15 @@ def _proxies(spec: RoleSpec, host: str) -> Iterator[Problem]:
     `requests` and Python's urllib read the variables in both cases, curl only in lower case.
     """
     variables = variables_of(spec)
+    texts = [variables[each][1] for each in ("no_proxy", "NO_PROXY") if each in variables]
+    # Values from elsewhere, such as ConfigMaps, are unknown.
+    if spec.may_have_more_env or not all(isinstance(each, str) for each in texts):
+        return
+    if any(_is_exception(host, each) for each in texts):
+        return
     for name, exceptions in (("http_proxy", "no_proxy"), ("HTTP_PROXY", "NO_PROXY")):
         path, proxy = variables.get(name, ((), ""))
-        texts = [variables[each][1] for each in ("no_proxy", "NO_PROXY") if each in variables]
-        # Values from elsewhere, such as ConfigMaps, are unknown.
-        unknown = spec.may_have_more_env or not all(isinstance(each, str) for each in texts)
-        if proxy and not unknown and not any(_is_exception(host, each) for each in texts):
+        if proxy:
             path = ("roles", spec.name, *path)
             yield problem("reports-to-proxy", path, variable=name, host=host, exceptions=exceptions)
             return

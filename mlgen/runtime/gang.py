@@ -123,7 +123,8 @@ def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
 def _member(state: State, pod: Object) -> str:
     """Return the name of a pod that runs; "" for other pods.
 
-    A pod that is pending again restarts its containers. Why is known when its sidecar has asked.
+    A pod that is pending again restarts its containers. It still counts as running, because only
+    the next request of its sidecar shows whether it has failed.
     """
     name, phase = job_status.member(pod["metadata"]["uid"]), pod["status"].get("phase")
     runs = phase == "Running" or (phase == "Pending" and name in state.members)

@@ -42,7 +42,7 @@ def is_possible(plan: Plan, seen: Seen, state: State) -> bool:
 def is_whole(plan: Plan, seen: Seen, state: State) -> bool:
     """Return whether every replica of a gang has a pod whose containers can restart.
 
-    A pod that has failed is the cause of the next failure, too, until the gang gets new pods.
+    A gang with a failed pod needs new pods. Otherwise, this pod would end each later attempt, too.
     """
     pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
     if any(pod["status"].get("phase") == "Failed" for pod in pods):

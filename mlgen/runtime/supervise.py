@@ -199,7 +199,7 @@ class Supervisor:
     def _tell_replicas(self) -> None:
         """Let the answers to requests of replicas depend on the status that was just read."""
         plan = self._plan
-        if plan.in_place or plan.progress:  # the state of a large job is long
+        if plan.in_place or plan.progress:  # parsing the state of a large job takes time
             uid = status.stored(self.data).get("uid", "")
             state = status.load(self.data, plan.run, uid)
             self.gate.update(state)

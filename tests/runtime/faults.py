@@ -59,7 +59,7 @@ class Faults:
             return
         session["goes on"] = False
         self.world.faults[KINDS[kind]] += 1
-        jobs = [pod for pod in pods if self.owner(pod) != SERVER.name]
+        jobs = [pod for pod in pods if pod["owner"] != SERVER.name]
         fail = {"exit": self.fail_program, "kill": self.fail_program, "late": self.fail_late}
         fail |= {
             "device": self.lose_device,
@@ -109,7 +109,7 @@ class Faults:
         return [done, victim]
 
     def crash_server(self, pods):
-        victim = next(pod for pod in pods if self.owner(pod) == SERVER.name)
+        victim = next(pod for pod in pods if pod["owner"] == SERVER.name)
         code, _, name = self.choose_code("crash")
         self.world.during(self.random.uniform(0.1, 2), self.world.crash, victim, code)
         self.fact(victim, name, code)
@@ -122,7 +122,7 @@ class Faults:
         for pod in gone:
             if seconds > NOT_READY:
                 self.fact(pod, DISRUPTION, is_sure=False)
-            if self.owner(pod) != SERVER.name:
+            if pod["owner"] != SERVER.name:
                 self.world.during(self.random.uniform(0.5, 10), self.fail_peer, pod, 1)
         self.world.silence(node, seconds)
         return gone
@@ -131,7 +131,7 @@ class Faults:
         node = self.random.choice(pods)["spec"]["nodeName"]
         gone = [pod for pod in pods if pod["spec"]["nodeName"] == node]
         # A StatefulSet replaces a pod only after its node or the pod itself was deleted.
-        served = any(self.owner(pod) == SERVER.name for pod in gone)
+        served = any(pod["owner"] == SERVER.name for pod in gone)
         served = served and not self.plan.force_delete_seconds
         fate = self.random.choice(("is deleted", "is deleted" if served else "stays"))
         for pod in gone:
@@ -286,12 +286,12 @@ class Faults:
 
     def go_on(self, jobs):
         self.meddled = True
-        gang = [pod for pod in self.world.all("Pod") if self.owner(pod) in self.gang]
+        gang = [pod for pod in self.world.all("Pod") if pod["owner"] in self.gang]
         if any(is_deleted(pod) and not is_final(pod) for pod in gang):
             # Pods of the previous run still exist, as after a deletion.
             self.ledger.add(Fact(DISRUPTION, is_sure=False))
         for pod in self.world.all("Pod"):
-            if self.owner(pod) == SERVER.name:
+            if pod["owner"] == SERVER.name:
                 pod.pop("session", None)  # serves the new workers
         for body in jobs:
             if self.world.objects.get(("Job", body["metadata"]["name"])) is body:

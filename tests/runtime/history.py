@@ -275,19 +275,12 @@ class History(Faults):
         state = json.loads(data.get("state", "{}"))
         return state if state.get("run") == self.plan.run else {}
 
-    def owner(self, pod):
-        """Return the name of the workload of a pod, whether it exists or not."""
-        if pod["metadata"]["labels"]["mlgen.dev/job"] != "mnist":
-            return "other-worker"
-        name = pod["metadata"]["name"]
-        return next(item.name for item in self.plan.workloads if name.startswith(item.name))
-
     def workloads(self, names):
         found = (self.world.objects.get((item.kind, item.name)) for item in self.plan.workloads)
         return [body for body in found if body and body["metadata"]["name"] in names]
 
     def pod_created(self, pod):
-        owner = self.owner(pod)
+        owner = pod["owner"]
         if owner == "other-worker":
             return
         pod["late"] = self.over_at is not None
@@ -330,14 +323,14 @@ class History(Faults):
 
     def fact(self, pod, kind, code=0, **more):
         ran = self.world.now - pod.get("started", self.world.now)
-        rule = next((i.retryable for i in self.plan.gang if i.name == self.owner(pod)), "alone")
+        rule = next((i.retryable for i in self.plan.gang if i.name == pod["owner"]), "alone")
         attempts = (self.ledger.attempt, self.ledger.attempt + self.ledger.is_stopping)
         if (rule != "alone" or kind == DISRUPTION) and pod["attempt"] in attempts:
-            prepares = self.owner(pod) == INITIALIZER.name
+            prepares = pod["owner"] == INITIALIZER.name
             self.ledger.add(Fact(kind, code, ran, rule=rule, prepares=prepares, **more))
 
     def pod_evicted(self, pod):
-        if self.owner(pod) in self.gang:
+        if pod["owner"] in self.gang:
             self.fact(pod, DISRUPTION, is_sure=False)
 
     def pod_failed(self, pod):
@@ -349,7 +342,7 @@ class History(Faults):
         self.fact(pod, kind, code, is_init=fate == "init")
 
     def pod_running(self, pod):
-        owner, world = self.owner(pod), self.world
+        owner, world = pod["owner"], self.world
         if owner == "other-worker":
             return
         if self.random.random() < 0.3 and world.sidecar:
@@ -387,7 +380,7 @@ class History(Faults):
 
     def train_together(self):
         """Let the gang train if all of its pods run, and none of them has trained before."""
-        pods = [pod for pod in self.world.all("Pod") if self.owner(pod) in self.gang & self.trains]
+        pods = [pod for pod in self.world.all("Pod") if pod["owner"] in self.gang & self.trains]
         pods = [pod for pod in pods if self.is_up(pod)]
         bodies = self.workloads(self.gang & self.trains)
         sizes = [each["spec"].get("completions", each["spec"].get("replicas")) for each in bodies]
@@ -402,7 +395,7 @@ class History(Faults):
                 if session["succeeds"]:
                     self.world.during(30.0, self.world.end_pod, pod, 0)
         elif self.over_at is not None:
-            for pod in [pod for pod in pods if self.owner(pod) != SERVER.name]:
+            for pod in [pod for pod in pods if pod["owner"] != SERVER.name]:
                 # Without peers, it fails.
                 self.world.during(self.random.uniform(5, 60), self.world.end_pod, pod, 1)
 
@@ -446,7 +439,7 @@ class History(Faults):
         self.ran_since = world.now
         for pod in pods:
             pod["session"] = session
-        jobs = [pod for pod in pods if self.owner(pod) != SERVER.name]
+        jobs = [pod for pod in pods if pod["owner"] != SERVER.name]
         seconds = random.uniform(*self.pace)
         if self.failures_left:
             self.failures_left -= 1
@@ -570,7 +563,7 @@ class History(Faults):
         """Check that a pod is deleted without its node only after the time in the plan."""
         end = seconds(pod["metadata"].get("deletionTimestamp", "")) or float("inf")
         late = self.world.now > end + self.plan.force_delete_seconds
-        if self.owner(pod) != SERVER.name or not self.plan.force_delete_seconds or not late:
+        if pod["owner"] != SERVER.name or not self.plan.force_delete_seconds or not late:
             self.broken.append(f"deleted the pod {pod['metadata']['name']}")
         if body.get("gracePeriodSeconds") != 0:
             self.broken.append("deleted a pod of a lost node with a grace period")
@@ -579,7 +572,12 @@ class History(Faults):
     def check_switch(self, spec):
         """Record that a part of the gang is stopped."""
         stops = spec.get("suspend") is True or spec.get("replicas") == 0
-        if stops and not self.ledger.is_stopping:
+        if stops:
+            self.note_stop()
+
+    def note_stop(self):
+        """Record that the supervisor stops the gang, once for each attempt."""
+        if not self.ledger.is_stopping:
             self.ledger.stop()
             self.note_run()
             self.meddled = False
@@ -610,10 +608,8 @@ class History(Faults):
         self.status_seen.append((rank, state))
         counts = state.get("restarts", 0), state.get("disruptions", 0)
         more = counts != (self.ledger.restarts, self.ledger.disruptions)
-        if phase == "Stopping" and state.get("in_place") and not self.ledger.is_stopping:
-            self.ledger.stop()
-            self.note_run()
-            self.meddled = False
+        if phase == "Stopping" and state.get("in_place"):
+            self.note_stop()
         if phase == "Starting" and (self.ledger.is_stopping or more):
             self.broken += self.ledger.start(*counts, self.ran, again=self.forgot)
             self.ran, self.ran_since = 0.0, None
@@ -674,7 +670,7 @@ class History(Faults):
         resumes = world.resumer[0] <= world.now < world.resumer[1]
         # In place, pods that another client starts after the end wait for a supervisor.
         pods = [pod for pod in world.all("Pod") if not (self.plan.in_place and pod.get("late"))]
-        live = {self.owner(pod) for pod in pods if self.may_run(pod)} - {"other-worker"}
+        live = {pod["owner"] for pod in pods if self.may_run(pod)} - {"other-worker"}
         if not refuses and not resumes:
             if plan.clean_pod_policy != "None" and live:
                 self.broken.append(f"{live} still run")

@@ -458,12 +458,10 @@ class World(Controllers, Sidecars):
             return
         status = pod["status"]
         again = code and not is_deleted(pod) and self.in_place.get(pod["owner"])
-        if again and self.random.random() < self.hidden:
-            self.restart_all(pod)
-            return
-        status["containerStatuses"][0]["state"] = self.ended(pod, code, reason, self.now - at)
-        self.say(pod, ContainersReady=False, Ready=False)
-        self.touch(pod)
+        if not again or self.random.random() >= self.hidden:
+            status["containerStatuses"][0]["state"] = self.ended(pod, code, reason, self.now - at)
+            self.say(pod, ContainersReady=False, Ready=False)
+            self.touch(pod)
         if again:
             self.restart_all(pod)
             return
