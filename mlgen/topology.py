@@ -19,7 +19,7 @@ Kubernetes expands it, because the variable is defined before those that refer t
 https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
 """
 
-RESERVED = ("supervisor", "tensorboard")
+RESERVED = ("kueue", "supervisor", "tensorboard")
 """Suffixes of the names of mlgen's own objects, such as `mnist-supervisor`. A role cannot have one
 of these names."""
 
@@ -226,7 +226,7 @@ class Role:
     Attributes:
         spec: the role in the job file.
         serves: True if it runs until it is stopped and always restarts: a StatefulSet. Otherwise
-            it runs to completion: a Job.
+            it runs to completion: a Job. Under Kueue, all roles are Jobs.
         endless: True if its replicas do not end by themselves. This can be true without `serves`,
             if a restart policy other than Always makes the role a Job.
         decides: True if it is the deciding Job, which determines the outcome of the training, or
@@ -234,7 +234,8 @@ class Role:
         success: the condition for the success of the deciding Job; None: all replicas succeed.
         index: the index of the replica, if it has a Job of its own.
         restart: Never, OnFailure, ExitCode or Workflow; ignored if it serves. Workflow: any failure
-            of a replica fails its Job, and the workflow restarts the whole job.
+            of a replica fails its Job, and the workflow restarts the whole job. Always: a Job that
+            restarts its replicas without a limit.
         gang: True if it restarts together with the other roles in the gang.
         alone: True if a failed replica restarts alone, although the role is in the gang. The gang
             then restarts only if a replica is preempted, drained or lost.

@@ -126,8 +126,6 @@ def _gang(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
         for role in (role for role in roles if role.spec.restart_scope):
             yield problem("scope-is-replica", role=role)
         return
-    if job.scheduling.gang == "kueue":
-        yield problem("scope-with-kueue")
     if isinstance(scope, tuple):
         yield from unknown_roles(("runPolicy", "restartScope"), scope, roles)
     for role in roles:
@@ -157,7 +155,7 @@ def _alone(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
 def needs_gang(job: TrainingJob, role: Role) -> bool:
     """Return True if replicas with static ranks restart alone, but could restart together."""
     is_static = job.replicas > 1 and not role.env.keys().isdisjoint(STATIC_RANKS)
-    is_possible = job.supervisor and not job.workflow and job.scheduling.gang != "kueue"
+    is_possible = job.supervisor and not job.workflow
     return is_static and is_possible and not is_in_gang(job, role.spec.name)
 
 
@@ -296,7 +294,9 @@ def cleanup(topology: Topology) -> str:
         return ""
     if all(role.serves for role in topology.roles if role.endless):
         return f"kubectl delete statefulsets -l mlgen.dev/job={job.name}"
-    return _delete_others(topology)
+    # Kueue would wait until the deleted pods are replaced.
+    in_group = topology.supervised and job.scheduling.gang == "kueue"
+    return _delete_others(topology) + (f"; kubectl delete workload {job.name}" * in_group)
 
 
 def _delete_others(topology: Topology) -> str:

@@ -312,7 +312,9 @@ class Planner:
             name=spec.name,
             replicas=spec.replicas,
             spec=spec,
-            serves=policy == "Always",
+            # A StatefulSet would wait until Kueue releases a deleted pod, and Kueue until that pod
+            # is replaced. A Job replaces it with a pod of another name.
+            serves=policy == "Always" and self.job.scheduling.gang != "kueue",
             restart=policy,
             gang=_lifecycle.is_in_gang(self.job, spec.name),
             alone=spec.restart_scope is not None,

@@ -45,7 +45,7 @@ def build(topology: Topology, kube_version: KubeVersion = DEFAULT) -> list[dict[
     job, roles = topology.job, topology.roles
     with_roles = list(workloads(topology))
     require_workloads(with_roles)
-    placement.annotate(topology, [manifest for _, manifest in with_roles])
+    placement.annotate(topology, with_roles)
     many = len(with_roles) >= MANY
     objects: list[dict[str, Any]] = []
     for role in roles:

@@ -20,7 +20,8 @@ from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.labels import KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects.errors import template_error
-from mlgen.objects.labels import metadata, selector
+from mlgen.objects.labels import ROLE, app_labels, metadata, selector
+from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Topology
 
@@ -38,10 +39,21 @@ TERMINATED = "TerminationTarget"
 (pkg/controller/jobs/pod/pod_controller.go, Stop)."""
 
 NOT_RETRIED = {"kueue.x-k8s.io/retriable-in-group": "false"}
-"""With this pod annotation, a group ends when none of its pods runs, even if some have failed.
-Without it, such a group waits for replacements. It keeps its quota, and the finalizers of its pods,
-until a user deletes its Workload
-(https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#termination)."""
+"""With this annotation of a pod, its group ends when none of its pods runs, even if some have
+failed. Without it, such a group waits for replacements. It keeps its quota, and the finalizers of
+its pods, until a user deletes its Workload
+(https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#termination).
+
+No pod runs, either, after a preemption, until the Job controller has replaced the first pod. So the
+pods of a supervised job do not have the annotation, but a pod that the supervisor starts when
+training has ended; see `release`."""
+
+POD_SET = "kueue.x-k8s.io/role-hash"
+"""The pod annotation with the name of the pod's set in the group's Workload. By default, it is a
+hash of the resources and the placement of the pod (pkg/util/pod/pod.go, GenerateRoleHash)."""
+
+RELEASE = "kueue"
+"""The name of the role, and the suffix of the Job, of the pod that ends a group."""
 
 PLACED_TOGETHER = "kueue.x-k8s.io/podset-group-name"
 """The pod annotation that places the pods of two roles in the same domain. Kueue requires that one
@@ -51,7 +63,8 @@ of the roles has a single pod
 
 def is_single_job(topology: Topology) -> bool:
     """True if the only workload is a Kubernetes Job, which Kueue admits without a pod group."""
-    return len(topology.roles) == 1 and not topology.roles[0].serves
+    first, *others = topology.roles
+    return not (others or first.gang or first.restart == "Always")
 
 
 def pod_count(topology: Topology) -> int:
@@ -102,6 +115,7 @@ def _group(topology: Topology, role: Role) -> tuple[dict[str, str], dict[str, st
         labels[KUEUE_QUEUE] = job.scheduling.queue or ""
         labels["kueue.x-k8s.io/pod-group-name"] = job.name
         annotations["kueue.x-k8s.io/pod-group-total-count"] = str(pod_count(topology))
+        annotations[POD_SET] = role.name
     if placement and is_queued(topology):
         annotations[f"kueue.x-k8s.io/podset-{placement.mode}-topology"] = placement.key
     return labels, annotations
@@ -246,23 +260,65 @@ def with_modest_helpers(
     return spec | {"initContainers": list(map(modest, spec["initContainers"]))}
 
 
-def annotate(topology: Topology, workloads: Sequence[dict[str, Any]]) -> None:
+def annotate(topology: Topology, workloads: Sequence[tuple[Role, dict[str, Any]]]) -> None:
     """Add the annotations that depend on all workloads of a group to their pod templates.
 
     The user's annotations are kept. Templates may share equal dicts.
+
+    Args:
+        topology: the job's topology.
+        workloads: each role with its Job.
     """
     if not is_group(topology):
         return
-    specs = [manifest["spec"] for manifest in workloads]
+    serves = any(role.restart == "Always" for role, _ in workloads)
+    specs = [manifest["spec"] for _, manifest in workloads]
     retries = any(spec.get("backoffLimit") or spec.get("backoffLimitPerIndex") for spec in specs)
     # If failed pods may be replaced, a group has not ended after all have failed. A group with a
-    # StatefulSet still has running pods then, because its containers are restarted in place.
-    ends = not retries or any(manifest["kind"] == "StatefulSet" for manifest in workloads)
+    # role that serves still has running pods then.
+    ends = not topology.supervised and (serves or not retries)
     annotations = {**NOT_RETRIED} if ends else {}
     sizes = [role.replicas for role in topology.roles]
     if topology.job.scheduling.topology and sorted(sizes)[:-1] == [1]:
         annotations[PLACED_TOGETHER] = topology.job.name
-    for manifest in workloads:
+    for _, manifest in workloads:
         own = manifest["spec"]["template"]["metadata"].setdefault("annotations", {})
         for name, value in annotations.items():
             own.setdefault(name, value)
+
+
+def release(
+    topology: Topology, image: str, deciding: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Return the suspended Job of the pod that ends the job's group in Kueue, if there is one.
+
+    The supervisor resumes it when no other pod runs. Its pod replaces a pod of the role in POD_SET.
+    That is a role with a failed or deleted pod, because Kueue deletes a pod that is more than the
+    role has.
+
+    Args:
+        topology: the job's topology.
+        image: the image of the helpers that wait.
+        deciding: the pod spec of the deciding Job, whose tolerations and pull secrets it needs.
+    """
+    if not (topology.supervised and is_group(topology)):
+        return
+    job = topology.job
+    labels, annotations = _group(topology, topology.roles[0])
+    own = metadata(job, release_name(job), RELEASE)
+    own["labels"][ROLE] = RELEASE
+    yield filled(
+        "release",
+        metadata=own,
+        labels=app_labels(job, RELEASE) | {ROLE: RELEASE} | labels,
+        annotations=annotations | NOT_RETRIED,
+        tolerations=deciding.get("tolerations"),
+        pull_secrets=deciding.get("imagePullSecrets"),
+        image=image,
+        security=RESTRICTED,
+    )
+
+
+def release_name(job: TrainingJob) -> str:
+    """Return the name of the Job that `release` returns."""
+    return f"{job.name}-{RELEASE}"

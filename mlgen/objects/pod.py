@@ -134,7 +134,8 @@ def _restart_policy(role: Role) -> str | None:
     """
     if role.serves:
         return None
-    return "OnFailure" if role.restart == "OnFailure" and not role.restarts_together else "Never"
+    restarts = role.restart in ("Always", "OnFailure") and not role.restarts_together
+    return "OnFailure" if restarts else "Never"
 
 
 def _training_container_of(role: Role, pod: dict[str, Any]) -> dict[str, Any]:

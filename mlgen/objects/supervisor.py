@@ -11,7 +11,7 @@ from typing import Any
 from mlgen.jobfile.model import GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
-from mlgen.objects import services
+from mlgen.objects import placement, services
 from mlgen.objects.labels import (
     COMPONENT,
     DECIDES,
@@ -80,7 +80,7 @@ def plan(
             for role in topology.roles
             for order in role.orders
         ],
-        "objects": [list(pair) for pair in _others(job, objects)],
+        "objects": [list(pair) for pair in _others(topology, objects)],
         "cleanPodPolicy": "" if policy.clean_pod_policy == "None" else policy.clean_pod_policy,
         "restartScope": "" if scope == "Replica" else scope,
         "backoffLimit": policy.retries if scope != "Replica" else 0,
@@ -96,6 +96,7 @@ def plan(
         "disruptions": bounds.disruptions,
         "backoffResetSeconds": policy.backoff_reset_seconds,
         "port": policy.port,
+        "release": placement.release_name(job) if _has_release(topology) else "",
         "inPlace": policy.restart_mode == "InPlace" and scope != "Replica",
         **_progress(policy.progress),
     }
@@ -111,6 +112,11 @@ def _avoid_nodes(policy: RunPolicy, kube_version: KubeVersion) -> str:
     default = "Preferred" if kube_version >= MUTABLE_WHILE_SUSPENDED else "Never"
     word = policy.avoid_nodes or default
     return "" if word == "Never" else word
+
+
+def _has_release(topology: Topology) -> bool:
+    """Return True if the supervisor ends the job's group in Kueue."""
+    return topology.supervised and placement.is_group(topology)
 
 
 def plan_text(job_plan: Object) -> str:
@@ -186,12 +192,12 @@ def _progress(progress: Progress | None) -> Object:
     }
 
 
-def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]]:
-    """Return kinds and names of the Services and ConfigMaps that are deleted with the workloads.
+def _others(topology: Topology, objects: Sequence[Object]) -> list[tuple[str, str]]:
+    """Return kinds and names of the other objects that are deleted with the workloads.
 
     TensorBoard's Service is kept for use after training ends.
     """
-    policy = job.run_policy
+    job, policy = topology.job, topology.job.run_policy
     if policy.clean_pod_policy != "All" and policy.ttl_seconds_after_finished is None:
         return []
     others = [
@@ -202,7 +208,8 @@ def _others(job: TrainingJob, objects: Sequence[Object]) -> list[tuple[str, str]
     # Only a TTL deletes its own ConfigMap, with its Job. Until then, a replacement pod may need it.
     own = [] if policy.clean_pod_policy == "All" else [("ConfigMap", program_name(job))]
     server = [("Service", own_name(job))] if job.run_policy.has_requests else []
-    return [*others, *server, *own]
+    release = [("Job", placement.release_name(job))] if _has_release(topology) else []
+    return [*others, *server, *own, *release]
 
 
 def own_name(job: TrainingJob) -> str:
@@ -258,6 +265,10 @@ def supervisor_objects(
         yield services.service(metadata(job, name, NAME), {ROLE: NAME} | _served(job))
     program_metadata = metadata(job, program_name(job), NAME)
     yield filled("configmap", metadata=program_metadata, data=files(job.helpers, job_plan))
+    jobs = {item["metadata"]["name"]: item for item in objects if item["kind"] == "Job"}
+    deciding = next(workload_name(job, role) for role in topology.roles if role.decides)
+    pod_spec = jobs[deciding]["spec"]["template"]["spec"]
+    yield from placement.release(topology, job.helpers.wait_image, pod_spec)
     # If the training fails, the supervisor's Job fails without retries.
     exit_codes = {"containerName": NAME, "operator": "In", "values": [FAILED]}
     yield filled(
@@ -270,7 +281,7 @@ def supervisor_objects(
         failure_rules=[IGNORE_DISRUPTION, {"action": "FailJob", "onExitCodes": exit_codes}]
         if decides
         else None,
-        template=_pod_template(topology, name, objects),
+        template=_pod_template(topology, name, pod_spec),
     )
 
 
@@ -300,6 +311,7 @@ def rules(job_plan: Object, pods: Sequence[str] = ()) -> Iterator[Object]:
         [item["name"] for item in job_plan["workloads"] if item["kind"] == kind]
         for kind in WORKLOADS
     )
+    jobs += [job_plan["release"]] if "release" in job_plan else []
     reads, changes = ["list", "watch"], list(dict.fromkeys(["patch", *ends]))
     if len(jobs) > MANY_JOBS:
         # A rule with names does not permit a watch of several objects.
@@ -320,19 +332,19 @@ def rules(job_plan: Object, pods: Sequence[str] = ()) -> Iterator[Object]:
     yield policy_rule("", ["events"], ["create"])
 
 
-def _pod_template(topology: Topology, name: str, objects: Sequence[Object]) -> Object:
+def _pod_template(topology: Topology, name: str, pod_spec: Object) -> Object:
     """Return the supervisor's pod template.
 
-    It copies tolerations and pull secrets, which a cluster may require of every pod, from a
-    deciding Job. It does not copy other scheduling fields.
+    Args:
+        topology: the job's topology.
+        name: the name of the supervisor's Job.
+        pod_spec: the pod spec of a deciding Job. Its tolerations and pull secrets are copied, which
+            a cluster may require of every pod, but no other scheduling fields.
     """
     job, port = topology.job, topology.job.run_policy.port
     # The supervisor needs only the API server. A mesh proxy could keep its pod from completing.
     mesh = MESH["none"]
     scrape = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)}
-    deciding = next(workload_name(job, role) for role in topology.roles if role.decides)
-    jobs = {item["metadata"]["name"]: item for item in objects if item["kind"] == "Job"}
-    pod_spec = jobs[deciding]["spec"]["template"]["spec"]
     return filled(
         "supervisor",
         labels=app_labels(job, NAME) | {ROLE: NAME} | _served(job) | mesh["labels"],

@@ -80,6 +80,9 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
         succeeded_indexes=success.indexes if success else None,
         succeeded_count=success.count if success else None,
         failure_rules=_failure_rules(topology, role) or None,
+        # Kueue deletes a pod that is more than the group has. So no pod may be created before the
+        # pod that it replaces has ended, which is the default only with a podFailurePolicy.
+        replacement="Failed" if placement.is_group(topology) else None,
         template=pod_template(topology, role),
     )
 
@@ -127,6 +130,8 @@ def _retries(job: TrainingJob, role: Role) -> int:
         return INT32_MAX
     if role.spec.backoff_limit is not None:
         return role.spec.backoff_limit
+    if role.restart == "Always":
+        return INT32_MAX
     if role.restart == "Never":
         return job.run_policy.backoff_limit or 0
     return 0 if role.restart == "Workflow" else job.run_policy.retries
@@ -142,7 +147,7 @@ def _failure_rules(topology: Topology, role: Role) -> list[dict[str, Any]]:
     if placement.is_group(topology):
         conditions = [*ignored["onPodConditions"], {"type": placement.TERMINATED, "status": "True"}]
         ignored = {**ignored, "onPodConditions": conditions}
-    if role.restarts_together or role.restart in ("OnFailure", "Workflow"):
+    if role.restarts_together or role.restart in ("Always", "OnFailure", "Workflow"):
         return []
     if role.restart == "Never":
         return [ignored]

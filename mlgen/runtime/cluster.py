@@ -38,6 +38,9 @@ JOB_LIMIT = 2**31 - 1
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of a pod that its Job has not counted yet."""
 
+HELD = "kueue.x-k8s.io/managed"
+"""The finalizer of a pod that is in a group in Kueue, and may have to be replaced."""
+
 INDEXES: tuple[str, ...] = (
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
@@ -366,6 +369,11 @@ def restore_ends(pod: Object, before: Object) -> None:
 def is_deleted(pod: Object) -> bool:
     """Return whether a pod is being deleted."""
     return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def is_held_by_kueue(pod: Object) -> bool:
+    """Return whether a pod is in a group in Kueue that has not finished."""
+    return HELD in pod["metadata"].get("finalizers", ())
 
 
 def deleted_at(pod: Object) -> float:

@@ -26,6 +26,8 @@ from mlgen.runtime.cluster import (
     ending,
     has_come,
     is_deleted,
+    is_held_by_kueue,
+    is_live,
     is_suspended,
     pods_of,
     record,
@@ -56,6 +58,13 @@ ACTIVE = ("Starting", "Running")
 
 MISSING_SECONDS = 600.0
 """The longest time in seconds until all of the job's objects are created."""
+
+RELEASE_SECONDS, RELEASE_PERIOD = 300.0, 2.0
+"""The longest time in seconds until Kueue releases the pods of a job that has ended, and the time
+between two observations. No event shows that the pod has ended which makes Kueue do so."""
+
+POD_SET = "kueue.x-k8s.io/role-hash"
+"""The annotation of a pod with its set of pods in the Workload: its role."""
 
 JOB_BACKOFF = 600.0
 """The longest delay in seconds before a Job replaces a failed pod (pkg/controller/job)."""
@@ -94,7 +103,7 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
     if changed:
         return Decision(status=changed)
     if state.phase == "Ended":
-        return _clean(plan, seen, state)
+        return _clean(plan, seen, state, now)
     actions, suspends = [], state.phase in ("Stopping", "BackingOff") and not state.in_place
     for item, observed in unfinished(plan.workloads, seen):
         stops = suspends and item in plan.gang
@@ -265,20 +274,30 @@ def _is_due(plan: Plan, seen: Seen, state: State, item: Workload) -> bool:
     return item.kind == "StatefulSet" and state.started > 0 and not state.served
 
 
-def _clean(plan: Plan, seen: Seen, state: State) -> Decision:
+def _clean(plan: Plan, seen: Seen, state: State, now: float) -> Decision:
     """Return the actions that stop the remaining workloads, or finally the exit code."""
     if state.uid and _uid(plan, seen) not in ("", state.uid):
         return Decision(finish=state.code)  # the objects belong to the next run
-    if plan.clean_pod_policy == "All":
+    deletes = plan.clean_pod_policy == "All"
+    stops = _stops(plan, seen, state, now) if plan.release or not deletes else None
+    if stops:
+        return stops
+    if deletes:
         return Decision(actions=tuple(_deletions(plan, seen)), finish=state.code)
-    actions, waiting = [], False
+    owned = () if plan.ttl_seconds is None else tuple(_owned(plan, seen))
+    return Decision(actions=owned, finish=state.code)
+
+
+def _stops(plan: Plan, seen: Seen, state: State, now: float) -> Decision | None:
+    """Return the next step until the remaining workloads have stopped, or None."""
+    actions, waiting, ends = [], False, plan.clean_pod_policy != "None"
     for item, observed in unfinished(plan.workloads, seen):
         if item.name in seen.refused:
             continue
         if state.code and (item.name in plan.deciding or state.reason == "ChangeRefused"):
             waiting |= item.kind == "Job"
             actions += fail(item, observed)
-        elif plan.clean_pod_policy == "Running" and not is_suspended(observed):
+        elif ends and not is_suspended(observed):
             actions.append(_switch(plan, item, observed, state, on=False))
         elif item in plan.gang and observed["spec"].get("backoffLimit") == JOB_LIMIT:
             # The supervisor no longer counts its failures, so the next one ends it.
@@ -286,8 +305,31 @@ def _clean(plan: Plan, seen: Seen, state: State) -> Decision:
             actions.append(_patch(item, observed, spec, "limiting the restarts of"))
     if actions or waiting:
         return Decision(actions=tuple(actions))
-    owned = () if plan.ttl_seconds is None else tuple(_owned(plan, seen))
-    return Decision(actions=owned, finish=state.code)
+    is_early = ends and now < state.ended + RELEASE_SECONDS
+    return _release(plan, seen, now) if is_early else None
+
+
+def _release(plan: Plan, seen: Seen, now: float) -> Decision | None:
+    """Return the next step until Kueue considers the group of the job's pods as finished, or None.
+
+    Kueue waits for replacements of pods that have not succeeded. The pod of this Job replaces one
+    of them, and its annotation says that no other one follows.
+    """
+    job = seen.workloads.get(plan.release)
+    held = [pair for pair in pods_of(plan.workloads, seen) if is_held_by_kueue(pair[1])]
+    if not job or ending(job) or not held:
+        return None
+    wake = Decision(wake=now + RELEASE_PERIOD)
+    if not is_suspended(job) or any(is_live(pod, now) for _, pod in held):
+        return wake
+    roles = [item.role for item, pod in held if pod["status"].get("phase") == "Failed"]
+    if not roles:
+        return wake  # all have succeeded, or the pods of a queued job have not been removed yet
+    annotations = {POD_SET: roles[0]}
+    spec = {"suspend": False, "template": {"metadata": {"annotations": annotations}}}
+    metadata = {"resourceVersion": job["metadata"]["resourceVersion"]}
+    body = {"metadata": metadata, "spec": spec}
+    return Decision(actions=(Action("Job", plan.release, body, text="resuming"),))
 
 
 def _deletions(plan: Plan, seen: Seen) -> Iterator[Action]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mlgen.runtime.cluster import (
     INDEXES,
+    JOB_LIMIT,
     RESTARTING,
     Object,
     Seen,
@@ -58,6 +59,9 @@ VERBS = {
 
 MAX_DEVICES = 4
 """The number of unhealthy devices in a message."""
+
+KUEUE = "TerminationTarget"
+"""The condition with which Kueue says why it deletes a pod, for example to preempt its group."""
 
 EVICTIONS = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated")
 """Reasons of a pod that was ended by its node (pkg/kubelet/eviction, nodeshutdown)."""
@@ -117,7 +121,7 @@ def disruption(pod: Object, stopped: float | None = None) -> str:
         pod: the pod.
         stopped: the current time, if the supervisor itself stops the pod; else None.
     """
-    target, status = condition(pod, "DisruptionTarget"), pod["status"]
+    target, status = condition(pod, "DisruptionTarget") or condition(pod, KUEUE), pod["status"]
     if target:
         return str(target.get("reason") or target["type"])
     if status.get("phase") == "Failed" and not containers(pod):
@@ -254,14 +258,14 @@ def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:
     """Return the end of the job if a pod exceeds a limit of the plan: code, reason, message."""
     for item, pod in pods_of(plan.workloads, seen):
         if pod["status"].get("phase") in ("Pending", "Running") and not is_deleted(pod):
-            for code, reason, text, field in _obstacles(plan, item, pod, now):
+            for code, reason, text, field in _obstacles(plan, seen, item, pod, now):
                 name = pod["metadata"]["name"]
                 return code, reason, f"{name} {text}; limit: runPolicy.giveUpAfter.{field}"
     return None
 
 
 def _obstacles(
-    plan: Plan, item: Workload, pod: Object, now: float
+    plan: Plan, seen: Seen, item: Workload, pod: Object, now: float
 ) -> Iterator[tuple[int, str, str, str]]:
     """Yield an exit code, a reason, a text about the pod, and the field of the limit."""
     gate = condition(pod, "PodScheduled", "False") if plan.pending_seconds else None
@@ -276,7 +280,7 @@ def _obstacles(
         yield 1, "Unschedulable", text, "pendingSeconds"
     for each in containers(pod):
         reason, restarts = each["state"].get("waiting", {}).get("reason"), each["restartCount"]
-        crashes = reason == "CrashLoopBackOff" and item.kind == "StatefulSet"  # Jobs have a limit
+        crashes = reason == "CrashLoopBackOff" and _is_unlimited(plan, seen, item)
         if plan.crashes and crashes and restarts >= plan.crashes:
             code = last_end(each).get("exitCode", 0)
             text = f"crashed {restarts} times, last exit code {code}"
@@ -290,3 +294,10 @@ def _obstacles(
     if plan.image_seconds and mounted and not gate and waited >= plan.image_seconds:
         text = f"could not mount volumes or set up its network for {waited:.0f} s; see its events"
         yield 1, "PodNotReadyToStart", text, "imagePullSeconds"
+
+
+def _is_unlimited(plan: Plan, seen: Seen, item: Workload) -> bool:
+    """Return whether the controller of a workload restarts its containers without a limit."""
+    observed = seen.workloads[item.name]
+    limit = observed and observed["spec"].get("backoffLimit")
+    return item.kind == "StatefulSet" or (limit == JOB_LIMIT and item not in plan.gang)

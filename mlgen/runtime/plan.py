@@ -83,6 +83,8 @@ class Plan:
     """The limit of the time that a pod cannot be created or scheduled."""
     port: int = 0
     """The port of the supervisor's HTTP server; 0 for none."""
+    release: str = ""
+    """The Job of the pod that ends the group of the job's pods in Kueue; "" without a group."""
     avoid_nodes: str = ""
     """How the gang's Jobs avoid nodes that failed: `Preferred`, `Required`, or "" for not at all.
     """

@@ -214,6 +214,8 @@ class Supervisor:
         for item in self._plan.workloads:
             if item.name not in found:
                 found[item.name] = self._found(item.kind, item.name)
+        if self._plan.release:
+            found[self._plan.release] = self._found("Job", self._plan.release)
         strangers = {name: stranger(each, self._plan.job) for name, each in found.items() if each}
         taken = {name: owner for name, owner in strangers.items() if owner}
         return {**found, **dict.fromkeys(taken)}, taken

@@ -1344,12 +1344,8 @@ def test_restart_task_is_a_gang_of_one_role():
         ([task(replicas=2, policies=[on("PodFailed", "RestartPartition")])], {}),
         ([task(replicas=2, restart="OnFailure", policies=[on("TaskFailed", "RestartJob")])], {}),
         ([task(replicas=2, policies=[on("PodEvicted", "RestartJob")])], {"minAvailable": 1}),
-        (
-            [task(replicas=2, policies=[on("PodEvicted", "RestartJob")])],
-            {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "q"}}},
-        ),
     ],
-    ids=["one pod", "one pod in the task", "partition", "in place", "tolerant", "kueue"],
+    ids=["one pod", "one pod in the task", "partition", "in place", "tolerant"],
 )
 def test_no_gang(tasks, fields):
     assert "restartScope" not in gang(*tasks, **fields)[0]
@@ -1417,7 +1413,6 @@ def test_crashes_of_servers(servers, crashes, warned):
 # Policies with a different effect
 
 SCOPE = "to restart all pods of the job together, pass --set spec.runPolicy.restartScope=All"
-WORKFLOW = "to restart all replicas together, run the job in a workflow: mlgen argo"
 BOUND = "set a limit: --set spec.runPolicy.giveUpAfter.pendingSeconds=3600"
 NEVER = "to restart them after each failure, write restartPolicy: Never and event: PodFailed"
 CLEAN = "to stop them, pass --set spec.runPolicy.cleanPodPolicy=Running"
@@ -1656,19 +1651,11 @@ def test_a_pod_that_is_restarted_alone_in_a_gang_that_also_restarts():
     assert warnings == [("spec.tasks.0.policies.1", message, "")]
 
 
-@pytest.mark.parametrize(
-    ("fields", "hint"),
-    [
-        ({"minAvailable": 1}, ""),
-        ({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "q"}}}, WORKFLOW),
-    ],
-    ids=["tolerant", "kueue"],
-)
-def test_pods_that_cannot_be_restarted_together(fields, hint):
+def test_pods_that_cannot_be_restarted_together():
     worker = task(replicas=2, policies=[on("PodEvicted", "RestartJob")])
-    (warning,) = warnings_of(worker, at="spec.tasks.0.policies", **fields)
+    (warning,) = warnings_of(worker, at="spec.tasks.0.policies", minAvailable=1)
 
-    assert warning[1:] == (f"{ALL_PODS} job when a pod is evicted; {ONLY_POD}", hint)
+    assert warning[1:] == (f"{ALL_PODS} job when a pod is evicted; {ONLY_POD}", "")
 
 
 def test_a_policy_of_the_job_completes_it_only_when_a_decider_completes():

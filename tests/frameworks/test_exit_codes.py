@@ -82,7 +82,7 @@ def test_the_fix_is_to_restart_after_any_failure(fields, field, hint):
         ({"framework": "paddle"}, 0),
         ({"command": ["torchrun", "--nnodes=2", "--rdzv_backend=c10d", "train.py"]}, 0),
         ({"env": {"PET_RDZV_BACKEND": "c10d"}}, 0),
-        ({"scheduling": {"gang": "kueue", "queue": "q"}}, 0),
+        ({"scheduling": {"gang": "kueue", "queue": "q"}}, 1),
     ],
 )
 def test_a_rank_that_restarts_alone(fields, count):

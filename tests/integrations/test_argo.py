@@ -163,7 +163,9 @@ def test_the_step_applies_everything_except_permissions_and_tensorboard(any_file
     names = [
         (item["kind"], item["metadata"]["name"])
         for item in rendered
-        if not item["metadata"]["name"].endswith(("-supervisor", ".supervisor", ".status"))
+        if not item["metadata"]["name"].endswith(
+            ("-supervisor", ".supervisor", ".status", "-kueue")
+        )
     ]
     beside, workflow = outer[:-2], outer[-1]
 

@@ -1,5 +1,7 @@
 """Fields of pods and Jobs that Kueue needs, except the labels of a group."""
 
+from dataclasses import replace
+
 import pytest
 from objects.samples import role, topology
 
@@ -10,6 +12,7 @@ from mlgen.objects.workload import workload
 from mlgen.topology import Hosts, Wait
 
 KUEUE = Scheduling("kueue", queue="team")
+SERVES = {"restart": "Always", "endless": True}
 WHOLE = {
     "requests": {"cpu": "50m", "memory": "64Mi"},
     "limits": {"cpu": "500m", "memory": "128Mi"},
@@ -51,7 +54,7 @@ def test_resources_that_the_user_gives_to_a_helper_stay():
     assert helper_of(KUEUE, {}, template)["limits"] == {"cpu": "500m", "memory": "1Gi"}
 
 
-@pytest.mark.parametrize(("others", "types"), [((), 1), ((role("ps", serves=True),), 2)])
+@pytest.mark.parametrize(("others", "types"), [((), 1), ((role("ps", **SERVES),), 2)])
 def test_a_pod_of_a_group_that_kueue_stops_has_not_failed(others, types):
     of = role()
 
@@ -64,18 +67,24 @@ def test_a_pod_of_a_group_that_kueue_stops_has_not_failed(others, types):
 
 ENDS = "kueue.x-k8s.io/retriable-in-group"
 TOGETHER = "kueue.x-k8s.io/podset-group-name"
+POD_SET = "kueue.x-k8s.io/role-hash"
+TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+TOLERANT = {"spec": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}}
 
 
 def annotations_of(*roles, scheduling=KUEUE):
-    """The annotations of the pods of each role, which must be the same."""
+    """The annotations of the pods of each role, which must be the same except for its name."""
     objects = build(topology(*roles, scheduling=scheduling))
-    templates = [item["spec"]["template"]["metadata"] for item in objects if "Set" in item["kind"]]
-    templates += [item["spec"]["template"]["metadata"] for item in objects if item["kind"] == "Job"]
-    [found, *others] = [template.get("annotations", {}) for template in templates]
-    assert all(found == other for other in others)
-    return found
+    templates = [item["spec"]["template"]["metadata"] for item in objects if item["kind"] == "Job"]
+    all_found = [{**template.get("annotations", {})} for template in templates]
+    names = [annotations.pop(POD_SET, None) for annotations in all_found]
+    of_group = scheduling is not NONE and len(roles) > 1
+    assert names == ([each.name for each in roles] if of_group else [None] * len(roles))
+    assert all(found == all_found[0] for found in all_found)
+    return all_found[0]
 
 
+NONE = Scheduling()
 RETRIED = {"restart": "ExitCode"}
 
 
@@ -84,13 +93,46 @@ RETRIED = {"restart": "ExitCode"}
     [
         ((role("chief"), role()), "false"),
         ((role("chief"), role(**RETRIED)), None),
-        ((role("chief"), role("ps", serves=True), role(**RETRIED)), "false"),
+        ((role("chief"), role("ps", **SERVES), role(**RETRIED)), "false"),
         ((role(),), None),
     ],
 )
-def test_a_group_has_ended_when_no_pod_runs_unless_kubernetes_replaces_them(roles, ended):
+def test_without_a_supervisor_a_group_has_ended_when_no_pod_runs(roles, ended):
     assert annotations_of(*roles).get(ENDS) == ended
-    assert ENDS not in annotations_of(*roles, scheduling=Scheduling())
+    assert ENDS not in annotations_of(*roles, scheduling=NONE)
+
+
+def rendered(*roles, supervised=True):
+    """The Jobs of a job in Kueue by the name of their role."""
+    whole = replace(topology(*roles, scheduling=KUEUE), supervised=supervised)
+    jobs = [item for item in build(whole) if item["kind"] == "Job"]
+    return {job["metadata"]["labels"]["mlgen.dev/role"]: job for job in jobs}
+
+
+def test_the_supervisor_ends_a_group():
+    chief = role("chief", decides=True, spec={"templates": (TOLERANT,)})
+
+    jobs = rendered(chief, role("ps", **SERVES))
+
+    pods = {name: job["spec"]["template"] for name, job in jobs.items()}
+    assert not any(ENDS in pods[name]["metadata"]["annotations"] for name in ("chief", "ps"))
+    assert pods["kueue"]["metadata"]["annotations"] == {TOTAL: "4", POD_SET: "chief", ENDS: "false"}
+    own, of_chief = pods["kueue"]["metadata"]["labels"], pods["chief"]["metadata"]["labels"]
+    group = [name for name in of_chief if name.startswith("kueue")]
+    assert {name: own.get(name) for name in group} == {name: of_chief[name] for name in group}
+    assert jobs["kueue"]["spec"]["suspend"]
+    assert pods["kueue"]["spec"]["tolerations"] == pods["chief"]["spec"]["tolerations"]
+    assert "kueue" not in rendered(chief, role(), supervised=False)
+    assert "kueue" not in rendered(role(decides=True))
+
+
+def test_a_role_that_serves_is_a_job_that_restarts_its_pods():
+    jobs = rendered(role("chief", decides=True), role("ps", **SERVES))
+
+    assert jobs["ps"]["spec"]["backoffLimit"] == 2**31 - 1
+    assert jobs["ps"]["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
+    # Kueue deletes pods that are more than the group has.
+    assert {jobs[name]["spec"]["podReplacementPolicy"] for name in ("chief", "ps")} == {"Failed"}
 
 
 def test_what_the_user_says_of_a_group_stays():

@@ -22,7 +22,8 @@ def patched(*others, of=None, **scheduling):
     ("roles", "single"),
     [
         ([role()], True),
-        ([role(serves=True)], False),
+        ([role(restart="Always")], False),
+        ([role(gang=True)], False),
         ([role(), role("chief")], False),
         ([role(index=0), role(index=1)], False),
     ],
@@ -95,13 +96,14 @@ def test_a_gang_has_its_own_scheduler(scheduling, scheduler):
         (
             {"gang": "kueue", "queue": "team"},
             {"kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/pod-group-name": "mnist"},
-            {"kueue.x-k8s.io/pod-group-total-count": "4"},
+            {"kueue.x-k8s.io/pod-group-total-count": "4", "kueue.x-k8s.io/role-hash": "worker"},
         ),
         (
             {"gang": "kueue", "queue": "team", "topology": Placement("rack", "preferred")},
             {"kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/pod-group-name": "mnist"},
             {
                 "kueue.x-k8s.io/pod-group-total-count": "4",
+                "kueue.x-k8s.io/role-hash": "worker",
                 "kueue.x-k8s.io/podset-preferred-topology": "rack",
             },
         ),

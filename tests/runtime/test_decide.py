@@ -1067,6 +1067,79 @@ def test_cleaning(name):
     assert (name in ("None", "All")) == (decision.finish == 0)
 
 
+GROUP = replace(REPLICA, release="mnist-kueue", workloads=(WORKER, replace(SERVER, kind="Job")))
+OVER = replace(SUCCEEDED, ended=NOW - 5)
+
+
+def in_group(*pods, release=None, state=OVER):
+    """Return the decision for a job that has ended, whose pods are a group in Kueue."""
+    release = job("mnist-kueue", suspend=True) if release is None else release
+    stopped = job("mnist-ps", **STOPPED)
+    what = seen(*pods, state=state, worker={"conditions": ["Complete"]}, ps=stopped, kueue=release)
+    plan = replace(GROUP, clean_pod_policy="Running")
+    return decide(plan, settled(what, plan), NOW)
+
+
+def held(phase, owner="mnist-ps", **fields):
+    return pod(owner, owner, phase, finalizers=["kueue.x-k8s.io/managed"], **fields)
+
+
+TRAINED = held("Succeeded", "mnist-worker", code=0)
+
+
+def test_the_pod_that_ends_a_group_replaces_one_that_has_not_succeeded():
+    [action] = in_group(TRAINED, held("Failed", deleted=0)).actions
+
+    template = {"metadata": {"annotations": {"kueue.x-k8s.io/role-hash": "ps"}}}
+    assert (action.kind, action.name) == ("Job", "mnist-kueue")
+    assert action.patch["spec"] == {"suspend": False, "template": template}
+    assert action.patch["metadata"] == {"resourceVersion": "7"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "release"),
+    [
+        ([TRAINED, held("Running", deleted=0)], None),  # Kueue would delete the pod
+        ([TRAINED, held("Pending", deleted=0)], None),
+        ([TRAINED], None),  # Kueue ends the group by itself
+        ([TRAINED, held("Failed", deleted=0)], job("mnist-kueue")),
+    ],
+)
+def test_the_supervisor_waits_until_kueue_has_released_the_pods(pods, release):
+    decision = in_group(*pods, release=release)
+
+    assert (decision.actions, decision.finish, decision.wake) == ((), None, NOW + 2)
+    late = replace(OVER, ended=NOW - 301)
+    assert in_group(*pods, release=release, state=late).finish == 0
+
+
+@pytest.mark.parametrize(
+    ("pods", "release"),
+    [
+        ([pod(phase="Succeeded", code=0)], None),
+        ([TRAINED, held("Failed", deleted=0)], job("mnist-kueue", conditions=["Complete"])),
+        ([TRAINED, held("Failed", deleted=0)], {}),
+    ],
+)
+def test_a_group_that_has_ended_is_left_alone(pods, release):
+    assert in_group(*pods, release=release).finish == 0
+
+
+def test_the_jobs_of_a_group_are_deleted_after_its_end():
+    plan = replace(GROUP, clean_pod_policy="All")
+    what = seen(held("Failed"), state=OVER, ps=job("mnist-ps", **STOPPED))
+    what.workloads["mnist-worker"] = job(conditions=["Complete"])
+
+    def actions(release):
+        what.workloads["mnist-kueue"] = release
+        actions = decide(plan, settled(what, plan), NOW).actions
+        return [(action.name, action.patch is None) for action in actions]
+
+    assert actions(job("mnist-kueue", suspend=True)) == [("mnist-kueue", False)]
+    ended = [("mnist-worker", True), ("mnist-ps", True)]
+    assert actions(job("mnist-kueue", conditions=["Complete"])) == ended
+
+
 def test_the_time_to_live_is_that_of_the_supervisors_job():
     plan = replace(GANG, ttl_seconds=100, objects=(("Service", "mnist"),))
     what = settled(seen(worker=done("Complete"), state=SUCCEEDED), plan)

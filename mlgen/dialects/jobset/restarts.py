@@ -16,7 +16,6 @@ from mlgen.dialects._builder import ENDLESS, SourceValue
 from mlgen.dialects._schemas import read
 from mlgen.dialects.jobset.jobs import EXIT_CODES, Failure, JobSet, ReplicatedJob
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES
-from mlgen.kubernetes.labels import KUEUE_QUEUE
 
 DISRUPTED = "DisruptionTarget"
 """The condition of a pod that is drained, preempted or evicted."""
@@ -49,11 +48,8 @@ def read_restarts(jobset: JobSet) -> None:
         mine = peers[job.name]
         later = {other.name for other in running if other.first_index > job.first_index}
         job.is_step = job.job_count * job.pod_count == 1 and (not mine or not later <= mine)
-    gang = _gang([job for job in running if not job.is_per_index and not job.is_step], peers)
-    if gang and jobset.gang == "kueue":
-        jobset.report("queued-gang", policy, label=KUEUE_QUEUE)
-    else:
-        jobset.together = gang
+    jobs = [job for job in running if not job.is_per_index and not job.is_step]
+    jobset.together = _gang(jobs, peers)
     for job in jobset.together:
         by_code = [failure for failure in job.failures if failure.codes]
         at_once = any(failure.scope and not failure.retries for failure in by_code)

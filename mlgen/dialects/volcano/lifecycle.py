@@ -49,10 +49,9 @@ class Gang(NamedTuple):
 def _gang_of(job: VolcanoJob) -> Gang:
     """Return the gang of a job: all roles for RestartJob, else the first role with RestartTask.
 
-    There is no gang if Kueue manages the job, because only Kueue may then suspend its Jobs. There
-    is none if some replicas may fail, because these are not restarted.
+    There is none if some replicas may fail, because these are not restarted.
     """
-    if job.gang == "kueue" or _tolerates_failures(job):
+    if _tolerates_failures(job):
         return Gang()
     gangs: dict[str, Gang] = {}
     for task in job.running:
@@ -351,4 +350,4 @@ def _after_restart(
         return ""
     if policy.action not in TOGETHER or _tolerates_failures(job):
         return "replaces-pod"
-    return "replaces-pod-in-queue" if job.gang == "kueue" else "replaces-pod-of-several"
+    return "replaces-pod-of-several"

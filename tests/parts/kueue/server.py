@@ -30,8 +30,20 @@ def start(created, *, webhooks, nodes=8, **settings):
         nodes: the number of nodes that KWOK simulates.
         settings: Kueue's settings that override `configuration.yaml`.
     """
-    kueue, components = part("kueue"), module(MODULE) / "config/components"
     play(created, nodes, {"cpu": "8", "memory": "64Gi", "pods": "110"}, STAGES)
+    serve(created, webhooks=webhooks, **settings)
+
+
+def serve(created, *, webhooks=True, namespaces=None, **settings):
+    """Start Kueue on a Plane, and wait until it serves.
+
+    Args:
+        created: a Plane.
+        webhooks: True if the API server calls Kueue's webhooks.
+        namespaces: the labels of the namespaces to which they apply; None: all.
+        settings: Kueue's settings that override `configuration.yaml`.
+    """
+    kueue, components = part("kueue"), module(MODULE) / "config/components"
     created.define(str(components / "crd/bases"))
     created.until(lambda: all(kind in resources(created) for kind in KINDS), seconds=60)
     port, etc = free_port(), created.folder / "etc"
@@ -52,8 +64,12 @@ def start(created, *, webhooks, nodes=8, **settings):
         text = (components / "webhook/manifests.yaml").read_text()
         documents = yaml.safe_load_all(text)
         items = [called_at(port, certificate(created), each) for each in documents]
+        selector = {"namespaceSelector": {"matchLabels": namespaces}} if namespaces else {}
+        for webhook in (each for item in items for each in item["webhooks"]):
+            webhook.update(selector)
         listed = {"apiVersion": "v1", "kind": "List", "items": items}
-        created.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(listed))
+        words = ("apply", "--server-side", "--force-conflicts", "-f", "-")
+        created.kubectl(*words, stdin=json.dumps(listed))
 
 
 def resources(created):

@@ -11,9 +11,11 @@ MLGEN = [sys.executable, "-m", "mlgen"]
 class Tenant:
     """A namespace with the LocalQueue `research`. Its ClusterQueue has the namespace's name."""
 
-    def __init__(self, created, name, quota, flavor="any", **fields):
+    def __init__(self, created, name, quota, flavor="any", labels=(), **fields):
         self.created, self.name = created, name
         created.kubectl("create", "namespace", name)
+        for label in labels:
+            created.kubectl("label", "namespace", name, label)
         resources = [{"name": key, "nominalQuota": value} for key, value in quota.items()]
         flavors = [{"name": flavor, "resources": resources}]
         groups = [{"coveredResources": [*quota], "flavors": flavors}]
@@ -71,7 +73,7 @@ class Tenant:
 
     def until(self, condition):
         """Wait until a condition holds."""
-        self.created.until(condition, seconds=600)
+        self.created.until(condition, seconds=240)
 
     def until_running(self, job, pods):
         """Wait until a number of pods of a job run."""
