@@ -280,6 +280,8 @@ def render_document(
         MlgenError: the document has errors; lists all problems.
     """
     native, warnings = dialects.native(document)
+    if native is None and dialects.is_part(document):
+        return [], warnings
     if native is None:
         if options.only_jobs:
             raise MlgenError([document.located(checks.foreign(document.data["kind"]))])

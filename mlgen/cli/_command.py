@@ -233,7 +233,7 @@ def written_options() -> list[str]:
     """Return the options that affect jobs as written, to suggest another command with them."""
     context = click.get_current_context()
     words = []
-    for option, name in (("--set", "settings"), ("--matrix", "matrix")):
+    for option, name in (("--set", "settings"), ("--matrix", "matrix"), ("--runtime", "runtimes")):
         words += [word for value in context.meta[f"mlgen.{name}"] for word in (option, value)]
     for option, name in (("--namespace", "namespace"), ("--kube-version", "kube_version")):
         if is_written(context, name):

@@ -6,22 +6,31 @@ Modules with a leading underscore are helpers.
 """
 
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mlgen.bounds import TEXT_BYTES
 from mlgen.documents.chunks import is_blank, split
 from mlgen.documents.document import Document
-from mlgen.documents.files import CHARTS, HELM_HINT, KUSTOMIZATIONS, KUSTOMIZE_HINT, Text
+from mlgen.documents.files import (
+    CHARTS,
+    HELM_HINT,
+    KUSTOMIZATIONS,
+    KUSTOMIZE_HINT,
+    Text,
+    bounded,
+)
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.validation import invalid_templates, require_valid
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import without_nulls
-from mlgen.problems import Collector, MlgenError, Problem, described, did_you_mean, one_of
+from mlgen.problems import Collector, MlgenError, Place, Problem, described, did_you_mean, one_of
 
 if TYPE_CHECKING:
     from mlgen.dialects._builder import Dialect
@@ -36,12 +45,6 @@ KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
 
 COMMON_KINDS = ("Job",)
 """Kinds of operators that other API groups also use."""
-
-TRAINER = ("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
-"""Kinds of Kubeflow Trainer, which combines a TrainJob and the runtime that it names."""
-
-TRAINER_HINT = "render the JobSet that it creates: kubectl get jobset NAME -o yaml"
-
 
 def names() -> list[str]:
     """Return the names of all dialects, sorted, without importing them."""
@@ -115,11 +118,71 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
         for document in read_documents(part):
             items = _list_items(document) if isinstance(document, Document) else []
             if isinstance(document, Document) and any(map(_is_job, items)):
-                yield from document.items("items")
-            elif isinstance(document, Document) and part.item:
-                yield document.item()
+                yield from (_in_context(item, text) for item in document.items("items"))
+            elif isinstance(document, Document):
+                yield _in_context(document.item() if part.item else document, text)
             else:
                 yield document
+
+
+def _in_context(document: Document, text: Text) -> Document:
+    """Return a document of a text with the texts that it may refer to."""
+    data = document.data
+    if not isinstance(data, dict) or group_of(str(data.get("apiVersion"))) not in _merged_groups():
+        return document
+    return replace(document, context=text.context or (text,))
+
+
+@cache
+def _merged_groups() -> frozenset[str]:
+    """Return the API groups of the kinds that refer to other documents."""
+    every = map(get, names())
+    return frozenset(group for each in every if each.merge for group in each.groups)
+
+
+def runtimes(names: Iterable[str]) -> list[Text]:
+    """Return the texts of --runtime: files, or the runtimes that a version of Trainer publishes.
+
+    A file that cannot be read, or contains no runtime, is returned with a problem.
+    """
+    from mlgen.dialects import trainer
+    from mlgen.documents.files import texts
+
+    found: list[Text] = []
+    for name in names:
+        published = trainer.published_texts(name)
+        for text in published or texts((name,)):
+            if published or text.problem or any(map(is_part, _readable(text))):
+                found.append(text)
+                continue
+            message, kinds = "contains no runtime of Trainer", " or ".join(trainer.RUNTIMES)
+            hint = f"pass a file with a {kinds}, or a version: {', '.join(trainer.versions())}"
+            problem = Problem((), message, "bad-value", hint, place=Place(text.name, 0))
+            found.append(replace(text, problem=problem))
+    return found
+
+
+def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Text]:
+    """Yield texts, with all texts that their custom resources may refer to.
+
+    The texts are read as they are needed, up to the first that refers to others.
+
+    Args:
+        texts: the texts.
+        more: texts that are not rendered, and come after the others.
+    """
+    pattern = re.compile("|".join(map(re.escape, sorted(_merged_groups()))))
+    more = list(more)
+    yield from (text for text in more if text.problem)
+    texts = iter(texts)
+    for text in texts:
+        if not pattern.search(text.text):
+            yield text
+            continue
+        every = [text, *bounded(texts, TEXT_BYTES)]
+        context = tuple(each for each in (*every, *more) if pattern.search(each.text))
+        for each in every:
+            yield replace(each, context=context) if pattern.search(each.text) else each
 
 
 def pieces(text: Text) -> Iterator[Text]:
@@ -188,12 +251,34 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
     for field in ("kind", "apiVersion"):
         if not isinstance(data.get(field), str):
             raise MlgenError([document.located(_untyped(document, field))])
+    if is_part(document):
+        return None, _unused(document)
     if (version, name) in kinds():
         return _converted(document, version, name)
     problem = _misspelt(version, name) or _of_kustomize(version, name)
     if problem:
         raise MlgenError([document.located(problem)])
     return None, []
+
+
+def _unused(document: Document) -> list[Problem]:
+    """Return a warning if no custom resource in the input refers to an object that is a part."""
+    data = document.data
+    name, metadata = data["kind"], data.get("metadata")
+    own = metadata.get("name") if isinstance(metadata, dict) else None
+    users = [each for text in document.context for each in _readable(text) if not is_part(each)]
+    if any(_mentions(each.data, own) for each in users):
+        return []
+    message = f"the {name} is not rendered: no job in the input refers to it"
+    hint = "pass it together with its jobs, or pass --runtime FILE"
+    return [document.located(Problem(("kind",), message, "differs", hint, warning=True))]
+
+
+def _mentions(value: Any, name: Any) -> bool:
+    """Return True if a value contains a string, at any depth."""
+    if isinstance(value, dict | list):
+        return any(_mentions(item, name) for item in (value.values() if isinstance(value, dict) else value))
+    return bool(value == name)
 
 
 def _untyped(document: Document, field: str) -> Problem:
@@ -249,19 +334,64 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
     """Return the TrainingJob of a custom resource with this apiVersion and kind, and warnings."""
     from mlgen.dialects._builder import Builder, SourceValue
 
+    collector, dialect = Collector(), get(kinds()[version, name])
+    document = _valid(document, version, name, collector)
+    merged = None
+    if dialect.merge:
+        parts = (_valid(each, *key, collector) for each, key in _parts(document, dialect.parts))
+        merged = dialect.merge(document, parts, collector)
+        document = merged.document
+        collector.raise_errors()
+        version, name = document.data["apiVersion"], document.data["kind"]
+        document = _valid(document, version, name, collector)
+    builder = Builder(SourceValue(document.data))
+    if not builder.collector.has_errors:
+        get(kinds()[version, name]).kinds[version, name](builder)
+        if merged:
+            merged.finish(builder)
+    collector.extend(map(document.located, builder.collector.problems))
+    collector.raise_errors()
+    return builder.finish(document), list(collector.problems)
+
+
+def _valid(document: Document, version: str, name: str, collector: Collector) -> Document:
+    """Return a custom resource without duplicate keys and null fields.
+
+    Raises:
+        MlgenError: it does not conform to the schema.
+    """
     document, duplicates = _without_duplicates(document)
     document = replace(document, data=without_nulls(document.data))
-    collector = Collector(duplicates)
+    collector.extend(duplicates)
     further = invalid_templates(document)
     with collector.catch():
         require_valid(document, _schema(version, name), further)
     collector.raise_errors()
-    builder = Builder(SourceValue(document.data))
-    if not builder.collector.has_errors:
-        get(kinds()[version, name]).kinds[version, name](builder)
-    collector.extend(map(document.located, builder.collector.problems))
-    collector.raise_errors()
-    return builder.finish(document), list(collector.problems)
+    return document
+
+
+def is_part(document: Document) -> bool:
+    """Return True for an object that is merged into custom resources, and not rendered itself."""
+    key = (str(document.data.get("apiVersion")), str(document.data.get("kind")))
+    return key in kinds() and key in get(kinds()[key]).parts
+
+
+def _parts(
+    document: Document, keys: Collection[tuple[str, str]]
+) -> Iterator[tuple[Document, tuple[str, str]]]:
+    """Yield the documents that a custom resource may refer to, with their apiVersion and kind."""
+    for text in document.context:
+        for each in _readable(text):
+            key = (str(each.data.get("apiVersion")), str(each.data.get("kind")))
+            if key in keys:
+                yield each, key
+
+
+@lru_cache(maxsize=64)
+def _readable(text: Text) -> list[Document]:
+    """Return the objects of a text that can be read."""
+    every = documents(text)
+    return [each for each in every if isinstance(each, Document) and isinstance(each.data, dict)]
 
 
 def _without_duplicates(document: Document) -> tuple[Document, list[Problem]]:
@@ -279,9 +409,6 @@ def _without_duplicates(document: Document) -> tuple[Document, list[Problem]]:
 @lru_cache(maxsize=256)
 def _misspelt(version: str, name: str) -> Problem | None:
     """Return the problem of an unknown kind that looks like a job, or None for other objects."""
-    if name in TRAINER:
-        message = f"a {name} cannot be rendered alone: Trainer combines a TrainJob with its runtime"
-        return Problem(("kind",), message, "unknown-kind", TRAINER_HINT)
     group = group_of(version)
     versions = [other for other, kind in _known() if kind == name]
     same_group = [other for other in versions if group_of(other) == group]

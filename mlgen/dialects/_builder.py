@@ -386,6 +386,8 @@ class Builder:
             for step, item in (value.items() if isinstance(value, dict) else items)
         }
         around = source or UNWRITTEN
+        if around.origin is not None:  # the resource is merged from several documents
+            origin = around.origin
         return Mark(around.place, around.key, around.text, origin, inner)
 
 
@@ -433,7 +435,24 @@ class Dialect:
         kinds: functions that write the TrainingJob with a `Builder`, by apiVersion and kind. The
             custom resource conforms to the schema in `schemas/resources`.
         groups: the API groups that only this operator uses. An unknown kind in them is an error.
+        merge: returns the resource of another dialect, from a custom resource, the `parts` in the
+            input, and a collector of problems. None if custom resources stand alone.
+        parts: the kinds that are merged into others, and are not rendered themselves.
     """
 
     kinds: Mapping[tuple[str, str], Callable[[Builder], None]]
     groups: tuple[str, ...] = ()
+    merge: Callable[[Document, Iterable[Document], Collector], "Merged"] | None = None
+    parts: frozenset[tuple[str, str]] = frozenset()
+
+
+class Merged(NamedTuple):
+    """A custom resource that was merged from several documents.
+
+    Attributes:
+        document: a resource of another dialect. Each value has the place and path of its origin.
+        finish: writes the parts of the TrainingJob for which that resource has no field.
+    """
+
+    document: Document
+    finish: Callable[[Builder], None]

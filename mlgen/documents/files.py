@@ -5,7 +5,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -41,6 +41,7 @@ class Text:
         problem: the reason if there is no text.
         line: for a part of a file, the number of lines before it.
         item: True if the part is an item of a List. Its text is then not kept as written.
+        context: the texts of all input with documents that custom resources in this one refer to.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Text:
     problem: Problem | None = None
     line: int = 0
     item: bool = False
+    context: "tuple[Text, ...]" = field(default=(), compare=False, repr=False)
 
 
 def texts(names: tuple[str, ...]) -> Iterator[Text]:
