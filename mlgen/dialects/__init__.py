@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,8 +44,12 @@ GROUP = group_of(API_VERSION)
 KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
 """The API group of files that kustomize reads. Flux uses kustomize.toolkit.fluxcd.io."""
 
+MERGED_GROUPS = ("trainer.kubeflow.org",)
+"""The API groups of custom resources that refer to other documents: see `Dialect.merge`."""
+
 COMMON_KINDS = ("Job",)
 """Kinds of operators that other API groups also use."""
+
 
 def names() -> list[str]:
     """Return the names of all dialects, sorted, without importing them."""
@@ -128,35 +133,30 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
 def _in_context(document: Document, text: Text) -> Document:
     """Return a document of a text with the texts that it may refer to."""
     data = document.data
-    if not isinstance(data, dict) or group_of(str(data.get("apiVersion"))) not in _merged_groups():
-        return document
-    return replace(document, context=text.context or (text,))
+    if isinstance(data, dict) and group_of(str(data.get("apiVersion"))) in MERGED_GROUPS:
+        return replace(document, context=text.context or (text,))
+    return document
 
 
-@cache
-def _merged_groups() -> frozenset[str]:
-    """Return the API groups of the kinds that refer to other documents."""
-    every = map(get, names())
-    return frozenset(group for each in every if each.merge for group in each.groups)
-
-
-def runtimes(names: Iterable[str]) -> list[Text]:
+def runtimes(names: Collection[str]) -> list[Text]:
     """Return the texts of --runtime: files, or the runtimes that a version of Trainer publishes.
 
     A file that cannot be read, or contains no runtime, is returned with a problem.
     """
-    from mlgen.dialects import trainer
+    if not names:
+        return []
+    from mlgen.dialects.trainer import runtimes as known
     from mlgen.documents.files import texts
 
     found: list[Text] = []
     for name in names:
-        published = trainer.published_texts(name)
+        published = known.published_texts(name)
         for text in published or texts((name,)):
             if published or text.problem or any(map(is_part, _readable(text))):
                 found.append(text)
                 continue
-            message, kinds = "contains no runtime of Trainer", " or ".join(trainer.RUNTIMES)
-            hint = f"pass a file with a {kinds}, or a version: {', '.join(trainer.versions())}"
+            message, kinds = "contains no runtime of Trainer", " or ".join(known.KINDS)
+            hint = f"pass a file with a {kinds}, or a version: {', '.join(known.versions())}"
             problem = Problem((), message, "bad-value", hint, place=Place(text.name, 0))
             found.append(replace(text, problem=problem))
     return found
@@ -171,8 +171,7 @@ def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Tex
         texts: the texts.
         more: texts that are not rendered, and come after the others.
     """
-    pattern = re.compile("|".join(map(re.escape, sorted(_merged_groups()))))
-    more = list(more)
+    pattern, more = re.compile("|".join(map(re.escape, MERGED_GROUPS))), list(more)
     yield from (text for text in more if text.problem)
     texts = iter(texts)
     for text in texts:
@@ -276,9 +275,9 @@ def _unused(document: Document) -> list[Problem]:
 
 def _mentions(value: Any, name: Any) -> bool:
     """Return True if a value contains a string, at any depth."""
-    if isinstance(value, dict | list):
-        return any(_mentions(item, name) for item in (value.values() if isinstance(value, dict) else value))
-    return bool(value == name)
+    inner = value.values() if isinstance(value, dict) else value
+    is_inside = isinstance(inner, list) or isinstance(value, dict)
+    return any(_mentions(item, name) for item in inner) if is_inside else bool(value == name)
 
 
 def _untyped(document: Document, field: str) -> Problem:
@@ -338,8 +337,9 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
     document = _valid(document, version, name, collector)
     merged = None
     if dialect.merge:
-        parts = (_valid(each, *key, collector) for each, key in _parts(document, dialect.parts))
-        merged = dialect.merge(document, parts, collector)
+        part = dialect.merge.find(document, _parts(document, dialect.parts), collector)
+        part = _valid(part, part.data["apiVersion"], part.data["kind"], collector)
+        merged = dialect.merge.merged(document, part, collector)
         document = merged.document
         collector.raise_errors()
         version, name = document.data["apiVersion"], document.data["kind"]
@@ -372,19 +372,17 @@ def _valid(document: Document, version: str, name: str, collector: Collector) ->
 
 def is_part(document: Document) -> bool:
     """Return True for an object that is merged into custom resources, and not rendered itself."""
+    if group_of(str(document.data.get("apiVersion"))) not in MERGED_GROUPS:
+        return False
     key = (str(document.data.get("apiVersion")), str(document.data.get("kind")))
     return key in kinds() and key in get(kinds()[key]).parts
 
 
-def _parts(
-    document: Document, keys: Collection[tuple[str, str]]
-) -> Iterator[tuple[Document, tuple[str, str]]]:
-    """Yield the documents that a custom resource may refer to, with their apiVersion and kind."""
-    for text in document.context:
-        for each in _readable(text):
-            key = (str(each.data.get("apiVersion")), str(each.data.get("kind")))
-            if key in keys:
-                yield each, key
+def _parts(document: Document, keys: Collection[tuple[str, str]]) -> Iterator[Document]:
+    """Yield the documents that a custom resource may refer to. They may be invalid."""
+    for each in chain.from_iterable(map(_readable, document.context)):
+        if (str(each.data.get("apiVersion")), str(each.data.get("kind"))) in keys:
+            yield each
 
 
 @lru_cache(maxsize=64)

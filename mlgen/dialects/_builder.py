@@ -435,15 +435,27 @@ class Dialect:
         kinds: functions that write the TrainingJob with a `Builder`, by apiVersion and kind. The
             custom resource conforms to the schema in `schemas/resources`.
         groups: the API groups that only this operator uses. An unknown kind in them is an error.
-        merge: returns the resource of another dialect, from a custom resource, the `parts` in the
-            input, and a collector of problems. None if custom resources stand alone.
+        merge: how custom resources are merged with a part. None if they stand alone.
         parts: the kinds that are merged into others, and are not rendered themselves.
     """
 
     kinds: Mapping[tuple[str, str], Callable[[Builder], None]]
     groups: tuple[str, ...] = ()
-    merge: Callable[[Document, Iterable[Document], Collector], "Merged"] | None = None
+    merge: "Merge | None" = None
     parts: frozenset[tuple[str, str]] = frozenset()
+
+
+class Merge(NamedTuple):
+    """How a custom resource is merged with a document of another kind, to which it refers.
+
+    Attributes:
+        find: returns that document, from the resource and from all documents of the kinds `parts`
+            in the input. It raises `MlgenError` if there is none.
+        merged: returns the resource of another dialect. Both documents conform to their schemas.
+    """
+
+    find: Callable[[Document, Iterable[Document], Collector], Document]
+    merged: Callable[[Document, Document, Collector], "Merged"]
 
 
 class Merged(NamedTuple):
