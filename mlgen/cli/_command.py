@@ -234,7 +234,9 @@ def written_options() -> list[str]:
     context = click.get_current_context()
     words = []
     for option, name in (("--set", "settings"), ("--matrix", "matrix"), ("--runtime", "runtimes")):
-        words += [word for value in context.meta[f"mlgen.{name}"] for word in (option, value)]
+        words += [
+            word for value in context.meta.get(f"mlgen.{name}", ()) for word in (option, value)
+        ]
     for option, name in (("--namespace", "namespace"), ("--kube-version", "kube_version")):
         if is_written(context, name):
             words += [option, str(context.params[name])]

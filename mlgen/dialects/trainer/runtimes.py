@@ -52,11 +52,10 @@ def find(document: Document, runtimes: Iterable[Document], collector: Collector)
     elsewhere = [each for each in known if _metadata(each, "name") == name.value]
     option = f" -n {quote(str(namespace))}" if namespace and kind != CLUSTER else ""
     command = f"kubectl get {kind.lower()} {quote(str(name.value))}{option} -o yaml > runtime.yaml"
+    similar = did_you_mean(str(name.value), [*names, *copies])
+    hint = f"{similar and f'{similar} If not, '}pass --runtime runtime.yaml, from: {command}"
     if elsewhere:
         hint = f"the one in the input is in the namespace {_metadata(elsewhere[0], 'namespace')}"
-    else:
-        hint = did_you_mean(str(name.value), [*names, *copies])
-    hint = hint or f"pass --runtime runtime.yaml, from: {command}"
     where = f", and not among the runtimes of Trainer {newest}" if kind == CLUSTER else ""
     row = read(PROBLEMS)["unknown-runtime"]
     raise MlgenError([*collector.problems, name.problem(row, kind=kind, where=where, hint=hint)])
