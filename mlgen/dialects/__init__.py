@@ -23,6 +23,7 @@ from mlgen.documents.files import (
     HELM_HINT,
     KUSTOMIZATIONS,
     KUSTOMIZE_HINT,
+    Context,
     Text,
     bounded,
 )
@@ -131,10 +132,10 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
 
 
 def _in_context(document: Document, text: Text) -> Document:
-    """Return a document of a text with the texts that it may refer to."""
+    """Return a document of a text with the documents that it may refer to."""
     data = document.data
     if isinstance(data, dict) and group_of(str(data.get("apiVersion"))) in MERGED_GROUPS:
-        return replace(document, context=text.context or (text,))
+        return replace(document, context=text.context)
     return document
 
 
@@ -152,7 +153,7 @@ def runtimes(names: Collection[str]) -> list[Text]:
     for name in names:
         published = known.published_texts(name)
         for text in published or texts((name,)):
-            if published or text.problem or any(map(is_part, _readable(text))):
+            if published or text.problem or any(map(is_part, _objects(text))):
                 found.append(text)
                 continue
             message, kinds = "contains no runtime of Trainer", " or ".join(known.KINDS)
@@ -163,7 +164,7 @@ def runtimes(names: Collection[str]) -> list[Text]:
 
 
 def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Text]:
-    """Yield texts, with all texts that their custom resources may refer to.
+    """Yield texts, with all documents that their custom resources may refer to.
 
     The texts are read as they are needed, up to the first that refers to others.
 
@@ -179,9 +180,31 @@ def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Tex
             yield text
             continue
         every = [text, *bounded(texts, TEXT_BYTES)]
-        context = tuple(each for each in (*every, *more) if pattern.search(each.text))
+        context = context_of(each for each in (*every, *more) if pattern.search(each.text))
         for each in every:
             yield replace(each, context=context) if pattern.search(each.text) else each
+
+
+def context_of(texts: Iterable[Text]) -> Context:
+    """Return the documents of texts that are merged into custom resources."""
+    names, strings, found = set[str](), set[str](), list[Text]()
+    for text in texts:
+        for document in _objects(text):
+            if is_part(document):
+                names.update(_strings(document.data.get("metadata")))
+                found.append(text)
+            else:
+                strings.update(_strings(document.data))
+    return Context(tuple(dict.fromkeys(found)), frozenset(names & strings))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield the strings in a value, at any depth."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+    elif isinstance(value, str):
+        yield value
 
 
 def pieces(text: Text) -> Iterator[Text]:
@@ -262,22 +285,13 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
 
 def _unused(document: Document) -> list[Problem]:
     """Return a warning if no custom resource in the input refers to an object that is a part."""
-    data = document.data
-    name, metadata = data["kind"], data.get("metadata")
+    metadata, name = document.data.get("metadata"), document.data["kind"]
     own = metadata.get("name") if isinstance(metadata, dict) else None
-    users = [each for text in document.context for each in _readable(text) if not is_part(each)]
-    if any(_mentions(each.data, own) for each in users):
+    if document.context and isinstance(own, str) and own in document.context.names:
         return []
     message = f"the {name} is not rendered: no job in the input refers to it"
     hint = "pass it together with its jobs, or pass --runtime FILE"
     return [document.located(Problem(("kind",), message, "differs", hint, warning=True))]
-
-
-def _mentions(value: Any, name: Any) -> bool:
-    """Return True if a value contains a string, at any depth."""
-    inner = value.values() if isinstance(value, dict) else value
-    is_inside = isinstance(inner, list) or isinstance(value, dict)
-    return any(_mentions(item, name) for item in inner) if is_inside else bool(value == name)
 
 
 def _untyped(document: Document, field: str) -> Problem:
@@ -380,16 +394,20 @@ def is_part(document: Document) -> bool:
 
 def _parts(document: Document, keys: Collection[tuple[str, str]]) -> Iterator[Document]:
     """Yield the documents that a custom resource may refer to. They may be invalid."""
-    for each in chain.from_iterable(map(_readable, document.context)):
+    texts = document.context.texts if document.context else ()
+    for each in chain.from_iterable(map(_objects_cached, texts)):
         if (str(each.data.get("apiVersion")), str(each.data.get("kind"))) in keys:
             yield each
 
 
-@lru_cache(maxsize=64)
-def _readable(text: Text) -> list[Document]:
+def _objects(text: Text) -> list[Document]:
     """Return the objects of a text that can be read."""
     every = documents(text)
     return [each for each in every if isinstance(each, Document) and isinstance(each.data, dict)]
+
+
+_objects_cached = lru_cache(maxsize=1024)(_objects)
+"""The same, cached: callers must not change the result."""
 
 
 def _without_duplicates(document: Document) -> tuple[Document, list[Problem]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from mlgen.bounds import DEPTH
-from mlgen.documents.files import Text
+from mlgen.documents.files import Context
 from mlgen.problems import Place, Problem, ValuePath
 
 T = TypeVar("T")
@@ -144,7 +144,7 @@ class Document:
         converted: True if it was converted from a custom resource. Problems then refer to paths in
             that resource.
         text: the document as written, including its `---`; "" if it is not in a file.
-        context: texts with the documents that it refers to.
+        context: the documents that it may refer to.
     """
 
     data: Any
@@ -152,7 +152,7 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
     converted: bool = False
     text: str = ""
-    context: tuple[Text, ...] = field(default=(), compare=False, repr=False)
+    context: Context | None = field(default=None, compare=False, repr=False)
 
     @property
     def places(self) -> Mapping[ValuePath, Place]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from mlgen.bounds import DOCUMENTS, TEXT_BYTES
 from mlgen.documents.chunks import chunks, is_blank, split
@@ -41,7 +41,7 @@ class Text:
         problem: the reason if there is no text.
         line: for a part of a file, the number of lines before it.
         item: True if the part is an item of a List. Its text is then not kept as written.
-        context: the texts of all input with documents that custom resources in this one refer to.
+        context: the documents of all input that custom resources in this text may refer to.
     """
 
     name: str
@@ -49,7 +49,19 @@ class Text:
     problem: Problem | None = None
     line: int = 0
     item: bool = False
-    context: "tuple[Text, ...]" = field(default=(), compare=False, repr=False)
+    context: "Context | None" = field(default=None, compare=False, repr=False)
+
+
+class Context(NamedTuple):
+    """The documents of all input that are merged into custom resources.
+
+    Attributes:
+        texts: the texts that contain them.
+        names: their names, as far as custom resources in the input refer to them.
+    """
+
+    texts: tuple[Text, ...]
+    names: frozenset[str]
 
 
 def texts(names: tuple[str, ...]) -> Iterator[Text]:

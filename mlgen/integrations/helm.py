@@ -24,7 +24,7 @@ from mlgen import dialects
 from mlgen.bounds import OBJECTS
 from mlgen.documents.chunks import chunks, is_blank
 from mlgen.documents.document import Document
-from mlgen.documents.files import STDIN, Text, decode
+from mlgen.documents.files import STDIN, Context, Text, decode
 from mlgen.integrations import file_type
 from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
@@ -102,26 +102,26 @@ def post_render(
 
 def _in_context(
     documents: Iterator[tuple[int, bytes]],
-) -> Iterator[tuple[int, bytes, tuple[Text, ...]]]:
-    """Yield documents, with the texts of all documents that they may refer to.
+) -> Iterator[tuple[int, bytes, Context | None]]:
+    """Yield documents, with all documents that they may refer to.
 
     From the first document that may refer to others, all of them are kept in memory.
     """
     groups = [group.encode() for group in dialects.MERGED_GROUPS]
     for line, chunk in documents:
         if not any(group in chunk for group in groups):
-            yield line, chunk, ()
+            yield line, chunk, None
             continue
         every = [(line, chunk), *documents]
         merged = [each for each in every if any(group in each[1] for group in groups)]
-        context = tuple(_text(*each, _origin(each[1])) for each in merged)
+        context = dialects.context_of(_text(*each, _origin(each[1])) for each in merged)
         yield from ((*each, context) for each in every)
 
 
 def _replaced(
     line: int,
     chunk: bytes,
-    context: tuple[Text, ...],
+    context: Context | None,
     options: Options,
     walk: Walk,
 ) -> Iterator[bytes]:
