@@ -118,13 +118,10 @@ def _mark(value: Any, sources: list[Written], name: str = "") -> Mark:
             having = [s.get(key) for s in sources if isinstance(s.value, dict) and key in s.value]
             inner[key] = _mark(item, having, key)
     elif isinstance(value, list) and name in KEYS:
+        every = [_by_key(source, KEYS[name]) for source in sources]
         for i, item in enumerate(value):
-            key = KEYS[name]
-            found = [
-                [each for each in s.items() if _key(each.value, key) == _key(item, key)]
-                for s in sources
-            ]
-            inner[i] = _mark(item, [each[0] for each in found if each])
+            key = _key(item, KEYS[name])
+            inner[i] = _mark(item, [known[key] for known in every if key in known])
     elif isinstance(value, list):
         inner = {i: _mark(item, [sources[0].get(i)]) for i, item in enumerate(value)}
     if isinstance(value, dict | list):
@@ -132,6 +129,13 @@ def _mark(value: Any, sources: list[Written], name: str = "") -> Mark:
     return Mark(holder.place, holder.key, holder.text, holder.origin, inner)
 
 
-def _key(item: Any, key: str) -> Any:
+def _by_key(source: Written, name: str) -> dict[Any, Written]:
+    """Return the items of a list by their merge key. The first of several counts."""
+    items = [*source.items()] if isinstance(source.value, list) else []
+    return {_key(item.value, name): item for item in reversed(items)}
+
+
+def _key(item: Any, name: str) -> Any:
     """Return the merge key of an item; None if it has none."""
-    return item.get(key) if isinstance(item, dict) else None
+    value = item.get(name) if isinstance(item, dict) else None
+    return value if isinstance(value, str | int) else None
