@@ -106,3 +106,18 @@ def test_pods_are_those_of_trainer(path, order, compare):
     names = [pod["metadata"]["name"] for pod in case["objects"] if pod["kind"] == "Pod"]
     pods = compare.rendered_pods([*yaml.safe_load_all(rendered.stdout)], "default")
     assert sorted(pod.name for pod in pods) == sorted(names)
+    theirs = compare.operator_pods(case["objects"])
+    assert [placed(pod.spec) for pod in pods] == [placed(pod.spec) for pod in theirs]
+    # With a failurePolicy, a failed pod restarts all pods: see docs/reference/custom-resources.md.
+    policy = "Never" if "failurePolicy" in stream else "OnFailure"
+    assert {pod.spec["restartPolicy"] for pod in theirs} == {"OnFailure"}
+    assert {pod.spec["restartPolicy"] for pod in pods} == {policy}
+
+
+def placed(spec):
+    """The fields of a pod that determine where it runs, as whom and with which secrets."""
+    fields = ("nodeSelector", "tolerations", "serviceAccountName")
+    probes = [each.get("readinessProbe") for each in spec["containers"]]
+    users = [each.get("securityContext") for each in (spec, *spec["containers"])]
+    secrets = [each for each in spec.get("volumes", []) if "secret" in each]
+    return [*map(spec.get, fields), probes, users, secrets]

@@ -278,6 +278,14 @@ def test_without_a_trainer_there_are_no_variables():
     assert "env" not in job(resource, runtime())["roles"]["node-0"]
 
 
+def test_only_the_job_is_suspended_not_its_runtime():
+    base = runtime()
+    base["spec"]["template"]["spec"]["suspend"] = True
+
+    assert "runPolicy" not in job(trainjob(), base)
+    assert job(trainjob(suspend=True), base)["runPolicy"] == {"suspend": True}
+
+
 def test_the_input_is_not_changed():
     documents = [trainjob(), runtime()]
     before = copy.deepcopy(documents)

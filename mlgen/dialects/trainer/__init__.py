@@ -139,11 +139,13 @@ def _metadata(job: TrainJob) -> dict[str, Any]:
     return {name: value for name, value in metadata.items() if value}
 
 
-def _policies(job: TrainJob) -> dict[str, Written]:
+def _policies(job: TrainJob) -> dict[str, Any]:
     """Return the fields of the TrainJob that are also fields of a JobSet."""
-    names = ("suspend", "activeDeadlineSeconds", "managedBy")
+    names = ("activeDeadlineSeconds", "managedBy")
     fields = {name: job.spec.get(name) for name in names if job.spec.get(name)}
-    return {name: field for name, field in fields.items() if field.value != CONTROLLER}
+    fields = {name: field for name, field in fields.items() if field.value != CONTROLLER}
+    suspend = job.spec.get("suspend")  # replaces the runtime's, also if it is not set
+    return {**fields, "suspend": suspend or None}
 
 
 def _schedule(job: TrainJob, builder: Builder) -> None:

@@ -69,7 +69,7 @@ class TrainJob:
         if container(self.find(job), name, kind):
             self.patch_pod(job, {kind: [{"name": name, **fields}]})
 
-    def with_fields(self, fields: dict[str, Written]) -> Written:
+    def with_fields(self, fields: dict[str, Any]) -> Written:
         """Return the `spec` of the JobSet with further fields."""
         return patched(self.jobset, tree(fields))
 

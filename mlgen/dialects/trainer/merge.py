@@ -1,6 +1,7 @@
 """Strategic merge patches that keep the file and line of every value."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mlgen.documents.document import UNWRITTEN, Document, Mark
@@ -52,14 +53,7 @@ class Written(NamedTuple):
         code: Any = "differs" if "warning" in row else "refused"
         known = {"value": self.value} | values
         problem = from_row(row, self.around.origin or (), code, **known)
-        return Problem(
-            problem.path,
-            problem.message,
-            problem.code,
-            problem.hint,
-            problem.warning,
-            self.around.place,
-        )
+        return replace(problem, place=self.around.place)
 
 
 def _below(mark: Mark, step: str | int) -> Mark:
