@@ -124,19 +124,11 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
         for document in read_documents(part):
             items = _list_items(document) if isinstance(document, Document) else []
             if isinstance(document, Document) and any(map(_is_job, items)):
-                yield from (_in_context(item, text) for item in document.items("items"))
-            elif isinstance(document, Document):
-                yield _in_context(document.item() if part.item else document, text)
+                yield from document.items("items")
+            elif isinstance(document, Document) and part.item:
+                yield document.item()
             else:
                 yield document
-
-
-def _in_context(document: Document, text: Text) -> Document:
-    """Return a document of a text with the documents that it may refer to."""
-    data = document.data
-    if isinstance(data, dict) and group_of(str(data.get("apiVersion"))) in MERGED_GROUPS:
-        return replace(document, context=text.context)
-    return document
 
 
 def runtimes(names: Collection[str]) -> list[Text]:
@@ -153,7 +145,7 @@ def runtimes(names: Collection[str]) -> list[Text]:
     for name in names:
         published = known.published_texts(name)
         for text in published or texts((name,)):
-            if published or text.problem or any(map(is_part, _objects(text))):
+            if published or text.problem or any(map(is_part, _readable(text))):
                 found.append(text)
                 continue
             message, kinds = "contains no runtime of Trainer", " or ".join(known.KINDS)
@@ -189,7 +181,7 @@ def context_of(texts: Iterable[Text]) -> Context:
     """Return the documents of texts that are merged into custom resources."""
     names, strings, found = set[str](), set[str](), list[Text]()
     for text in texts:
-        for document in _objects(text):
+        for document in _readable(text):
             if is_part(document):
                 names.update(_strings(document.data.get("metadata")))
                 found.append(text)
@@ -216,7 +208,7 @@ def pieces(text: Text) -> Iterator[Text]:
 
     for line, chunk in split(text.text):
         if not is_blank(chunk):
-            part = Text(text.name, chunk, line=text.line + line)
+            part = replace(text, text=chunk, line=text.line + line)
             yield from list_items(part, _known()) or [part]
 
 
@@ -395,18 +387,18 @@ def is_part(document: Document) -> bool:
 def _parts(document: Document, keys: Collection[tuple[str, str]]) -> Iterator[Document]:
     """Yield the documents that a custom resource may refer to. They may be invalid."""
     texts = document.context.texts if document.context else ()
-    for each in chain.from_iterable(map(_objects_cached, texts)):
+    for each in chain.from_iterable(map(_readable_cached, texts)):
         if (str(each.data.get("apiVersion")), str(each.data.get("kind"))) in keys:
             yield each
 
 
-def _objects(text: Text) -> list[Document]:
+def _readable(text: Text) -> list[Document]:
     """Return the objects of a text that can be read."""
     every = documents(text)
     return [each for each in every if isinstance(each, Document) and isinstance(each.data, dict)]
 
 
-_objects_cached = lru_cache(maxsize=1024)(_objects)
+_readable_cached = lru_cache(maxsize=1024)(_readable)
 """The same, cached: callers must not change the result."""
 
 

@@ -215,7 +215,7 @@ class Document:
             for problem in self.problems
             if problem.path[: len(path)] == path
         ]
-        return Document(data, self._marks_at(path), problems)
+        return Document(data, self._marks_at(path), problems, context=self.context)
 
     def items(self, name: str) -> Iterator["Document"]:
         """Yield each item of the list in a field of this document, as `item` returns it."""
@@ -225,7 +225,8 @@ class Document:
                 inner = replace(problem, path=problem.path[2:])
                 problems.setdefault((*problem.path, "")[1], []).append(inner)
         for number, data in enumerate(self.data[name]):
-            yield Document(data, self._marks_at((name, number)), problems.get(number, []))
+            marks, found = self._marks_at((name, number)), problems.get(number, [])
+            yield Document(data, marks, found, context=self.context)
 
     def _marks_at(self, path: ValuePath) -> Mark:
         """Return the marks of the value at a path, by default with the place of its parent."""

@@ -5,7 +5,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -377,7 +377,7 @@ def _items(text: Text, start: int, stop: int) -> Iterator[Text]:
         following = DASH.search(text.text, start + 1, stop)
         end = following.start() if following else stop
         item = f" {text.text[start + 1 : end]}"
-        yield Text(text.name, item, line=line, item=True)
+        yield replace(text, text=item, line=line, item=True)
         line += item.count("\n")
         start = end
 
