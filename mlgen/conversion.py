@@ -32,6 +32,8 @@ def _converted(_name: str, document: Document) -> tuple[str, list[Problem]]:
     if native:
         _, deprecations = frameworks.validate(native)
         warnings = warnings + deprecations
+    if native is None and dialects.is_part(document):
+        return "", warnings
     if native is None or native is document:
         return verbatim(document.text, document.data), warnings
     return comments.insert(yaml_text([native.data]), _moved(document, native)), warnings

@@ -281,9 +281,10 @@ def render_document(
     """
     native, warnings = dialects.native(document)
     if native is None:
-        if options.only_jobs:
+        is_part = dialects.is_part(document)
+        if options.only_jobs and not is_part:
             raise MlgenError([document.located(checks.foreign(document.data["kind"]))])
-        return [Foreign(document)], []
+        return [] if is_part else [Foreign(document)], warnings
     rendered, more = _render_jobs(name, native, options)
     return rendered, [*unexcused(native, warnings), *more]
 

@@ -233,8 +233,10 @@ def written_options() -> list[str]:
     """Return the options that affect jobs as written, to suggest another command with them."""
     context = click.get_current_context()
     words = []
-    for option, name in (("--set", "settings"), ("--matrix", "matrix")):
-        words += [word for value in context.meta[f"mlgen.{name}"] for word in (option, value)]
+    for option, name in (("--set", "settings"), ("--matrix", "matrix"), ("--runtime", "runtimes")):
+        words += [
+            word for value in context.meta.get(f"mlgen.{name}", ()) for word in (option, value)
+        ]
     for option, name in (("--namespace", "namespace"), ("--kube-version", "kube_version")):
         if is_written(context, name):
             words += [option, str(context.params[name])]

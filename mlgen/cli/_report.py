@@ -260,7 +260,7 @@ def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: i
     start = monotonic()
     label = "checking" if form == "verdict" else "rendering"
     lines = reporter.form == "text" and reporter.style.source
-    with progress(_parts(files), label, size(tuple(files))) as texts:
+    with progress(_in_context(_parts(files)), label, size(tuple(files))) as texts:
         try:
             task = bulk.Task(Options(**values), form, lines=lines)
             result = bulk.gather(texts, task, jobs)
@@ -288,6 +288,14 @@ def _parts(files: Iterable[str]) -> "Iterator[Text]":
         yield from bulk.pieces(text)
 
 
+def _in_context(texts: "Iterable[Text]") -> "Iterator[Text]":
+    """Yield texts with the runtimes that their TrainJobs may refer to, also from --runtime."""
+    from mlgen import dialects
+
+    names = click.get_current_context().meta.get("mlgen.runtimes", ())
+    return dialects.in_context(texts, dialects.runtimes(names))
+
+
 def _note_totals(jobs: int, invalid: int, others: Iterable[str], start: float) -> None:
     """Keep the number of jobs and the kinds of other objects. Print the duration if verbose."""
     reporter = _reporter()
@@ -301,7 +309,7 @@ def read(files: Iterable[str]) -> "list[Text]":
     files = tuple(files)
     if "-" in files:
         hint_at_stdin()
-    found = list(texts(files))
+    found = list(_in_context(texts(files)))
     for text in found:
         note(f"read {text.name}")
     _reporter().sources += found

@@ -6,22 +6,33 @@ Modules with a leading underscore are helpers.
 """
 
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mlgen.bounds import TEXT_BYTES
 from mlgen.documents.chunks import is_blank, split
 from mlgen.documents.document import Document
-from mlgen.documents.files import CHARTS, HELM_HINT, KUSTOMIZATIONS, KUSTOMIZE_HINT, Text
+from mlgen.documents.files import (
+    CHARTS,
+    HELM_HINT,
+    KUSTOMIZATIONS,
+    KUSTOMIZE_HINT,
+    Context,
+    Text,
+    bounded,
+)
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.validation import invalid_templates, require_valid
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import without_nulls
-from mlgen.problems import Collector, MlgenError, Problem, described, did_you_mean, one_of
+from mlgen.problems import Collector, MlgenError, Place, Problem, described, did_you_mean, one_of
 
 if TYPE_CHECKING:
     from mlgen.dialects._builder import Dialect
@@ -34,13 +45,11 @@ GROUP = group_of(API_VERSION)
 KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
 """The API group of files that kustomize reads. Flux uses kustomize.toolkit.fluxcd.io."""
 
+MERGED_GROUPS = ("trainer.kubeflow.org",)
+"""The API groups of custom resources that refer to other documents: see `Dialect.merge`."""
+
 COMMON_KINDS = ("Job",)
 """Kinds of operators that other API groups also use."""
-
-TRAINER = ("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
-"""Kinds of Kubeflow Trainer, which combines a TrainJob and the runtime that it names."""
-
-TRAINER_HINT = "render the JobSet that it creates: kubectl get jobset NAME -o yaml"
 
 
 def names() -> list[str]:
@@ -122,6 +131,74 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
                 yield document
 
 
+def runtimes(names: Collection[str]) -> list[Text]:
+    """Return the texts of --runtime: files, or the runtimes that a version of Trainer publishes.
+
+    A file that cannot be read, or contains no runtime, is returned with a problem.
+    """
+    if not names:
+        return []
+    from mlgen.dialects.trainer import runtimes as known
+    from mlgen.documents.files import texts
+
+    found: list[Text] = []
+    for name in names:
+        published = known.published_texts(name)
+        for text in published or texts((name,)):
+            if published or text.problem or any(map(is_part, _readable(text))):
+                found.append(text)
+                continue
+            message, kinds = "contains no runtime of Trainer", " or ".join(known.KINDS)
+            hint = f"pass a file with a {kinds}, or a version: {', '.join(known.versions())}"
+            problem = Problem((), message, "bad-value", hint, place=Place(text.name, 0))
+            found.append(replace(text, problem=problem))
+    return found
+
+
+def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Text]:
+    """Yield texts, with all documents that their custom resources may refer to.
+
+    The texts are read as they are needed, up to the first that refers to others.
+
+    Args:
+        texts: the texts.
+        more: texts that are not rendered, and come after the others.
+    """
+    pattern, more = re.compile("|".join(map(re.escape, MERGED_GROUPS))), list(more)
+    yield from (text for text in more if text.problem)
+    texts = iter(texts)
+    for text in texts:
+        if not pattern.search(text.text):
+            yield text
+            continue
+        every = [text, *bounded(texts, TEXT_BYTES)]
+        context = context_of(each for each in (*every, *more) if pattern.search(each.text))
+        for each in every:
+            yield replace(each, context=context) if pattern.search(each.text) else each
+
+
+def context_of(texts: Iterable[Text]) -> Context:
+    """Return the documents of texts that are merged into custom resources."""
+    names, strings, found = set[str](), set[str](), list[Text]()
+    for text in texts:
+        for document in _readable(text):
+            if is_part(document):
+                names.update(_strings(document.data.get("metadata")))
+                found.append(text)
+            else:
+                strings.update(_strings(document.data))
+    return Context(tuple(dict.fromkeys(found)), frozenset(names & strings))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield the strings in a value, at any depth."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+    elif isinstance(value, str):
+        yield value
+
+
 def pieces(text: Text) -> Iterator[Text]:
     """Yield the parts of a text that can be read separately: a List of jobs is split into items."""
     if "\nitems:\n" not in text.text or text.item:
@@ -131,7 +208,7 @@ def pieces(text: Text) -> Iterator[Text]:
 
     for line, chunk in split(text.text):
         if not is_blank(chunk):
-            part = Text(text.name, chunk, line=text.line + line)
+            part = replace(text, text=chunk, line=text.line + line)
             yield from list_items(part, _known()) or [part]
 
 
@@ -188,12 +265,25 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
     for field in ("kind", "apiVersion"):
         if not isinstance(data.get(field), str):
             raise MlgenError([document.located(_untyped(document, field))])
+    if is_part(document):
+        return None, _unused(document)
     if (version, name) in kinds():
         return _converted(document, version, name)
     problem = _misspelt(version, name) or _of_kustomize(version, name)
     if problem:
         raise MlgenError([document.located(problem)])
     return None, []
+
+
+def _unused(document: Document) -> list[Problem]:
+    """Return a warning if no custom resource in the input refers to an object that is a part."""
+    metadata, name = document.data.get("metadata"), document.data["kind"]
+    own = metadata.get("name") if isinstance(metadata, dict) else None
+    if document.context and isinstance(own, str) and own in document.context.names:
+        return []
+    message = f"the {name} is not rendered: no job in the input refers to it"
+    hint = "pass it together with its jobs, or pass --runtime FILE"
+    return [document.located(Problem(("kind",), message, "differs", hint, warning=True))]
 
 
 def _untyped(document: Document, field: str) -> Problem:
@@ -249,19 +339,67 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
     """Return the TrainingJob of a custom resource with this apiVersion and kind, and warnings."""
     from mlgen.dialects._builder import Builder, SourceValue
 
+    collector, dialect = Collector(), get(kinds()[version, name])
+    document = _valid(document, version, name, collector)
+    merged = None
+    if dialect.merge:
+        part = dialect.merge.find(document, _parts(document, dialect.parts), collector)
+        part = _valid(part, part.data["apiVersion"], part.data["kind"], collector)
+        merged = dialect.merge.merged(document, part, collector)
+        document = merged.document
+        collector.raise_errors()
+        version, name = document.data["apiVersion"], document.data["kind"]
+        document = _valid(document, version, name, collector)
+    builder = Builder(SourceValue(document.data))
+    if not builder.collector.has_errors:
+        get(kinds()[version, name]).kinds[version, name](builder)
+        if merged:
+            merged.finish(builder)
+    collector.extend(map(document.located, builder.collector.problems))
+    collector.raise_errors()
+    return builder.finish(document), list(collector.problems)
+
+
+def _valid(document: Document, version: str, name: str, collector: Collector) -> Document:
+    """Return a custom resource without duplicate keys and null fields.
+
+    Raises:
+        MlgenError: it does not conform to the schema.
+    """
     document, duplicates = _without_duplicates(document)
     document = replace(document, data=without_nulls(document.data))
-    collector = Collector(duplicates)
+    collector.extend(duplicates)
     further = invalid_templates(document)
     with collector.catch():
         require_valid(document, _schema(version, name), further)
     collector.raise_errors()
-    builder = Builder(SourceValue(document.data))
-    if not builder.collector.has_errors:
-        get(kinds()[version, name]).kinds[version, name](builder)
-    collector.extend(map(document.located, builder.collector.problems))
-    collector.raise_errors()
-    return builder.finish(document), list(collector.problems)
+    return document
+
+
+def is_part(document: Document) -> bool:
+    """Return True for an object that is merged into custom resources, and not rendered itself."""
+    if group_of(str(document.data.get("apiVersion"))) not in MERGED_GROUPS:
+        return False
+    key = (str(document.data.get("apiVersion")), str(document.data.get("kind")))
+    return key in kinds() and key in get(kinds()[key]).parts
+
+
+def _parts(document: Document, keys: Collection[tuple[str, str]]) -> Iterator[Document]:
+    """Yield the documents that a custom resource may refer to. They may be invalid."""
+    texts = document.context.texts if document.context else ()
+    for each in chain.from_iterable(map(_readable_cached, texts)):
+        if (str(each.data.get("apiVersion")), str(each.data.get("kind"))) in keys:
+            yield each
+
+
+def _readable(text: Text) -> list[Document]:
+    """Return the objects of a text that can be read."""
+    every = documents(text)
+    return [each for each in every if isinstance(each, Document) and isinstance(each.data, dict)]
+
+
+_readable_cached = lru_cache(maxsize=1024)(_readable)
+"""The same, cached: callers must not change the result."""
 
 
 def _without_duplicates(document: Document) -> tuple[Document, list[Problem]]:
@@ -279,9 +417,6 @@ def _without_duplicates(document: Document) -> tuple[Document, list[Problem]]:
 @lru_cache(maxsize=256)
 def _misspelt(version: str, name: str) -> Problem | None:
     """Return the problem of an unknown kind that looks like a job, or None for other objects."""
-    if name in TRAINER:
-        message = f"a {name} cannot be rendered alone: Trainer combines a TrainJob with its runtime"
-        return Problem(("kind",), message, "unknown-kind", TRAINER_HINT)
     group = group_of(version)
     versions = [other for other, kind in _known() if kind == name]
     same_group = [other for other in versions if group_of(other) == group]

@@ -386,6 +386,8 @@ class Builder:
             for step, item in (value.items() if isinstance(value, dict) else items)
         }
         around = source or UNWRITTEN
+        if around.origin is not None:  # the resource is merged from several documents
+            origin = around.origin
         return Mark(around.place, around.key, around.text, origin, inner)
 
 
@@ -433,7 +435,36 @@ class Dialect:
         kinds: functions that write the TrainingJob with a `Builder`, by apiVersion and kind. The
             custom resource conforms to the schema in `schemas/resources`.
         groups: the API groups that only this operator uses. An unknown kind in them is an error.
+        merge: how custom resources are merged with a part. None if they stand alone.
+        parts: the kinds that are merged into others, and are not rendered themselves.
     """
 
     kinds: Mapping[tuple[str, str], Callable[[Builder], None]]
     groups: tuple[str, ...] = ()
+    merge: "Merge | None" = None
+    parts: frozenset[tuple[str, str]] = frozenset()
+
+
+class Merge(NamedTuple):
+    """How a custom resource is merged with a document of another kind, to which it refers.
+
+    Attributes:
+        find: returns that document, from the resource and from all documents of the kinds `parts`
+            in the input. It raises `MlgenError` if there is none.
+        merged: returns the resource of another dialect. Both documents conform to their schemas.
+    """
+
+    find: Callable[[Document, Iterable[Document], Collector], Document]
+    merged: Callable[[Document, Document, Collector], "Merged"]
+
+
+class Merged(NamedTuple):
+    """A custom resource that was merged from several documents.
+
+    Attributes:
+        document: a resource of another dialect. Each value has the place and path of its origin.
+        finish: writes the parts of the TrainingJob for which that resource has no field.
+    """
+
+    document: Document
+    finish: Callable[[Builder], None]

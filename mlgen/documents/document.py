@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from mlgen.bounds import DEPTH
+from mlgen.documents.files import Context
 from mlgen.problems import Place, Problem, ValuePath
 
 T = TypeVar("T")
@@ -143,6 +144,7 @@ class Document:
         converted: True if it was converted from a custom resource. Problems then refer to paths in
             that resource.
         text: the document as written, including its `---`; "" if it is not in a file.
+        context: the documents that it may refer to.
     """
 
     data: Any
@@ -150,6 +152,7 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
     converted: bool = False
     text: str = ""
+    context: Context | None = field(default=None, compare=False, repr=False)
 
     @property
     def places(self) -> Mapping[ValuePath, Place]:
@@ -212,7 +215,7 @@ class Document:
             for problem in self.problems
             if problem.path[: len(path)] == path
         ]
-        return Document(data, self._marks_at(path), problems)
+        return Document(data, self._marks_at(path), problems, context=self.context)
 
     def items(self, name: str) -> Iterator["Document"]:
         """Yield each item of the list in a field of this document, as `item` returns it."""
@@ -222,7 +225,8 @@ class Document:
                 inner = replace(problem, path=problem.path[2:])
                 problems.setdefault((*problem.path, "")[1], []).append(inner)
         for number, data in enumerate(self.data[name]):
-            yield Document(data, self._marks_at((name, number)), problems.get(number, []))
+            marks, found = self._marks_at((name, number)), problems.get(number, [])
+            yield Document(data, marks, found, context=self.context)
 
     def _marks_at(self, path: ValuePath) -> Mark:
         """Return the marks of the value at a path, by default with the place of its parent."""

@@ -5,9 +5,9 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from mlgen.bounds import DOCUMENTS, TEXT_BYTES
 from mlgen.documents.chunks import chunks, is_blank, split
@@ -41,6 +41,7 @@ class Text:
         problem: the reason if there is no text.
         line: for a part of a file, the number of lines before it.
         item: True if the part is an item of a List. Its text is then not kept as written.
+        context: the documents of all input that custom resources in this text may refer to.
     """
 
     name: str
@@ -48,6 +49,19 @@ class Text:
     problem: Problem | None = None
     line: int = 0
     item: bool = False
+    context: "Context | None" = field(default=None, compare=False, repr=False)
+
+
+class Context(NamedTuple):
+    """The documents of all input that are merged into custom resources.
+
+    Attributes:
+        texts: the texts that contain them.
+        names: their names, as far as custom resources in the input refer to them.
+    """
+
+    texts: tuple[Text, ...]
+    names: frozenset[str]
 
 
 def texts(names: tuple[str, ...]) -> Iterator[Text]:
@@ -363,7 +377,7 @@ def _items(text: Text, start: int, stop: int) -> Iterator[Text]:
         following = DASH.search(text.text, start + 1, stop)
         end = following.start() if following else stop
         item = f" {text.text[start + 1 : end]}"
-        yield Text(text.name, item, line=line, item=True)
+        yield replace(text, text=item, line=line, item=True)
         line += item.count("\n")
         start = end
 

@@ -76,7 +76,10 @@ def read_documents(text: Text) -> Iterator[Document | list[Problem]]:
         if documents > DOCUMENTS:
             yield [too_many(text.name)]
             return
-        yield read_document(text.name, text.line + line, chunk)
+        document = read_document(text.name, text.line + line, chunk)
+        if text.context and isinstance(document, Document):
+            document = replace(document, context=text.context)
+        yield document
     if not documents:
         hint = "write a TrainingJob, or omit the file"
         yield [Problem((), "the file contains no documents", "empty", hint, place=Place(text.name))]

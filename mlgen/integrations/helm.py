@@ -24,7 +24,7 @@ from mlgen import dialects
 from mlgen.bounds import OBJECTS
 from mlgen.documents.chunks import chunks, is_blank
 from mlgen.documents.document import Document
-from mlgen.documents.files import STDIN, Text, decode
+from mlgen.documents.files import STDIN, Context, Text, decode
 from mlgen.integrations import file_type
 from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
@@ -83,9 +83,9 @@ def post_render(
     walk = Walk(OBJECTS, strict=options.strict)
     empty = True
     try:
-        for line, chunk in chunks(lines):
+        for line, chunk, context in _in_context(chunks(lines)):
             empty = empty and is_blank(chunk)
-            for text in _replaced(line, chunk, options, walk):
+            for text in _replaced(line, chunk, context, options, walk):
                 output.add(text)
     except FullError:
         walk.fill([replace(too_many_bytes(), place=Place(STDIN, 0))])
@@ -100,9 +100,28 @@ def post_render(
     return output, tuple(walk.problems)
 
 
+def _in_context(
+    documents: Iterator[tuple[int, bytes]],
+) -> Iterator[tuple[int, bytes, Context | None]]:
+    """Yield documents, with all documents that they may refer to.
+
+    From the first document that may refer to others, all of them are kept in memory.
+    """
+    groups = [group.encode() for group in dialects.MERGED_GROUPS]
+    for line, chunk in documents:
+        if not any(group in chunk for group in groups):
+            yield line, chunk, None
+            continue
+        every = [(line, chunk), *documents]
+        merged = [each for each in every if any(group in each[1] for group in groups)]
+        context = dialects.context_of(_text(*each, _origin(each[1])) for each in merged)
+        yield from ((*each, context) for each in every)
+
+
 def _replaced(
     line: int,
     chunk: bytes,
+    context: Context | None,
     options: Options,
     walk: Walk,
 ) -> Iterator[bytes]:
@@ -111,7 +130,7 @@ def _replaced(
         yield chunk
         return
     origin = _origin(chunk)
-    text = _text(line, chunk, origin)
+    text = replace(_text(line, chunk, origin), context=context)
     documents = list(dialects.documents(text))
     if not (options.only_jobs or any(_is_job(document, chunk) for document in documents)):
         yield chunk

@@ -71,8 +71,10 @@ def _rendered(resource_list: ResourceList, options: Options) -> tuple[Replacemen
     walk = Walk(OBJECTS, strict=options.strict)
     walk.reserve(item.key for item in others)
     spool, numbers = Spool(), dict[int, int]()
-    for index, item in _jobs(resource_list):
-        text, known = Text(item.origin, item.text), len(walk.problems)
+    jobs = _jobs(resource_list)
+    texts = dialects.in_context(Text(item.origin, item.text) for _, item in jobs)
+    for (index, item), text in zip(jobs, texts, strict=False):
+        known = len(walk.problems)
         parts = render_documents(text.name, dialects.documents(text), options, walk)
         try:
             objects = [entry for part in parts for entry in part.content.objects]

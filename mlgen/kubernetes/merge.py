@@ -8,6 +8,7 @@ variables that use it.
 
 The keys are the patchMergeKey of the Go types:
 https://github.com/kubernetes/api/blob/v0.34.0/core/v1/types.go
+https://github.com/kubernetes-sigs/jobset/blob/v0.12.0/api/jobset/v1alpha2/jobset_types.go
 The directives:
 https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md
 """
@@ -22,6 +23,7 @@ KEYS = {
     "imagePullSecrets": "name",
     "initContainers": "name",
     "ports": "containerPort",
+    "replicatedJobs": "name",
     "resourceClaims": "name",
     "schedulingGates": "name",
     "topologySpreadConstraints": "topologyKey",

@@ -21,7 +21,7 @@ def roles(files: Iterable[str] = ()) -> list[str]:
 def _roles_of(files: tuple[str, ...]) -> Iterator[str]:
     """Yield the roles of the jobs in files. Stop silently at the first invalid file."""
     with suppress(MlgenError, OSError, LookupError, TypeError, AttributeError):
-        for text in texts(files):
+        for text in dialects.in_context(texts(files)):
             for document in dialects.documents(text):
                 native = None if isinstance(document, list) else dialects.native(document)[0]
                 if native is not None:

@@ -84,6 +84,44 @@ def test_a_volcano_job_trains(namespace):
     assert sorted(printed) == [f"total 20.0 index {index} of {hosts}" for index in range(2)]
 
 
+def test_a_trainjob_trains_after_its_initializer(namespace):
+    namespace.apply(RESOURCES / "trainjob-steps.yaml")
+
+    printed = namespace.completed("bert-node-0", 300)
+
+    assert sorted(lines_with(printed, "rank")) == [
+        f"rank {rank} of 4 sum 10.0" for rank in range(4)
+    ]
+    assert namespace.completed("bert-dataset-initializer-0") == [["from hf://example/data"]]
+
+
+SSHD = {
+    "passwd": "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n",
+    "ssh_config": "Host *\n  Port 2200\n  StrictHostKeyChecking no\n"
+    "  UserKnownHostsFile /dev/null\n",
+    "sshd_config": "Port 2200\nHostKey /home/mpiuser/.ssh/id_rsa\nPidFile none\nStrictModes no\n"
+    "UsePAM no\nAuthorizedKeysFile /home/mpiuser/.ssh/authorized_keys\n",
+}
+"""Files of an image with sshd, such as the images of Trainer's runtimes for MPI."""
+
+
+def test_a_trainjob_with_mpi_trains(namespace):
+    """The test creates the SSH keys that Trainer would create, as the warning requires."""
+    files = [f"--from-literal={name}={text}" for name, text in SSHD.items()]
+    namespace.kubectl("create", "configmap", "image", *files)
+    command = [sys.executable, "-m", "mlgen", "ssh-secret", "pi-mpi-ssh-auth"]
+    secret = subprocess.run(command, check=True, capture_output=True, text=True)
+    namespace.kubectl("apply", "-f", "-", stdin=secret.stdout)
+    namespace.apply(RESOURCES / "trainjob-mpi.yaml")
+
+    printed = namespace.completed("pi-launcher-0")
+
+    hosts = ("pi-launcher-0-0", "pi-node-0-0")
+    assert sorted(lines_with(printed, "rank")) == [
+        f"rank {rank} sum 10 on {hosts[rank // 2]} uid 1000" for rank in range(4)
+    ]
+
+
 @pytest.fixture(scope="module")
 def jobsets(shared_namespace):
     """A namespace in which several JobSets run side by side."""

@@ -122,7 +122,7 @@ def test_a_document_that_is_no_object_is_rejected(data, path, message):
         ),
         ("batch.paddlepaddle.org/v1", "PaddleJob", "apiVersion", "use kubeflow.org/v1"),
         ("kubeflow.org/v1", "TFJbo", "kind", 'did you mean "TFJob"?'),
-        ("trainer.kubeflow.org/v1alpha1", "TrainJob", "kind", dialects.TRAINER_HINT),
+        ("trainer.kubeflow.org/v1alpha1", "TrainJbo", "kind", 'did you mean "TrainJob"?'),
     ],
 )
 def test_a_misspelt_job_is_rejected_with_what_to_write(version, kind, path, hint):
@@ -368,6 +368,13 @@ spec:
             " [duplicate-key]"
         )
     ]
+
+
+def test_the_groups_of_merged_resources_are_known_without_an_import():
+    every = [dialects.get(name) for name in dialects.names()]
+    merged = [group for each in every if each.merge for group in each.groups]
+
+    assert sorted(dialects.MERGED_GROUPS) == sorted(merged)
 
 
 def test_a_plain_job_file_does_not_import_a_dialect():

@@ -12,6 +12,7 @@ from mlgen.cli import main
 
 ORACLE = ROOT.parent / "shared" / "oracle"
 CASES = sorted((ORACLE / "cases").glob("*.json"))
+TRAINJOBS = sorted((ORACLE / "trainer").glob("*.json"))
 
 SSHD = "command is ['/etc/mpi/start-sshd.sh']"
 """mlgen's command for a worker without one; see docs/reference/custom-resources.md."""
@@ -56,3 +57,67 @@ def test_pods_are_those_of_the_operator(path, compare):
     differences = compare.differences(case, rendered.stdout)
 
     assert [line for line in differences if not is_intended(line, case)] == []
+
+
+def pods_of_jobset(objects):
+    """The pods of the JobSet that Trainer created, as the JobSet controller creates them.
+
+    Pods that wait for others do not exist in the recording. All others are compared with it.
+    """
+    (jobset,) = (item for item in objects if item["kind"] == "JobSet")
+    name, pods = jobset["metadata"]["name"], []
+    for job in jobset["spec"]["replicatedJobs"]:
+        for number in range(job["replicas"]):
+            spec = job["template"]["spec"]
+            for index in range(spec["completions"]):
+                host = f"{name}-{job['name']}-{number}-{index}"
+                labels = {
+                    "training.kubeflow.org/replica-type": f"{job['name']}-{number}",
+                    "training.kubeflow.org/replica-index": str(index),
+                }
+                metadata = {
+                    "name": host,
+                    "namespace": jobset["metadata"]["namespace"],
+                    "labels": labels,
+                    "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
+                }
+                pod = spec["template"]["spec"] | {"hostname": host, "subdomain": name}
+                pods.append({"kind": "Pod", "metadata": metadata, "spec": pod})
+    hosts = {pod["spec"]["hostname"] for pod in pods}
+    recorded = {item["spec"]["hostname"] for item in objects if item["kind"] == "Pod"}
+    assert recorded <= hosts
+    return pods
+
+
+@pytest.mark.skipif(not TRAINJOBS, reason="there is no ../shared/oracle/trainer")
+@pytest.mark.parametrize("path", TRAINJOBS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("order", [1, -1], ids=["as-recorded", "reversed"])
+def test_pods_are_those_of_trainer(path, order, compare):
+    case = json.loads(path.read_text())
+    stream = "\n---\n".join(map(json.dumps, case["input"][::order]))
+    (case["cr"],) = (item for item in case["input"] if item["kind"] == "TrainJob")
+    maps = [item for item in case["objects"] if item["kind"] == "ConfigMap"]
+    case["objects"] = [*pods_of_jobset(case["objects"]), *maps]
+
+    rendered = CliRunner().invoke(main, ["render", "-"], stream, catch_exceptions=False)
+
+    assert rendered.exit_code == 0, rendered.stderr
+    assert list(compare.differences(case, rendered.stdout)) == []
+    names = [pod["metadata"]["name"] for pod in case["objects"] if pod["kind"] == "Pod"]
+    pods = compare.rendered_pods([*yaml.safe_load_all(rendered.stdout)], "default")
+    assert sorted(pod.name for pod in pods) == sorted(names)
+    theirs = compare.operator_pods(case["objects"])
+    assert [placed(pod.spec) for pod in pods] == [placed(pod.spec) for pod in theirs]
+    # With a failurePolicy, a failed pod restarts all pods: see docs/reference/custom-resources.md.
+    policy = "Never" if "failurePolicy" in stream else "OnFailure"
+    assert {pod.spec["restartPolicy"] for pod in theirs} == {"OnFailure"}
+    assert {pod.spec["restartPolicy"] for pod in pods} == {policy}
+
+
+def placed(spec):
+    """The fields of a pod that determine where it runs, as whom and with which secrets."""
+    fields = ("nodeSelector", "tolerations", "serviceAccountName")
+    probes = [each.get("readinessProbe") for each in spec["containers"]]
+    users = [each.get("securityContext") for each in (spec, *spec["containers"])]
+    secrets = [each for each in spec.get("volumes", []) if "secret" in each]
+    return [*map(spec.get, fields), probes, users, secrets]

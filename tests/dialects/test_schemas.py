@@ -141,7 +141,10 @@ def test_a_kind_is_found_by_the_end_of_its_name(name, key):
     ("name", "message"),
     [
         ("PyTorchJobs", 'unknown kind "PyTorchJobs"; did you mean "PyTorchJob"?'),
-        ("set", 'unknown kind "set"; use one of: ElasticAIJob, ElasticDLJob, JAXJob, Job,'),
+        (
+            "set",
+            'unknown kind "set"; use one of: ClusterTrainingRuntime, ElasticAIJob,',
+        ),
         ("v2/tfjob", 'unknown kind "v2/tfjob"; use one of: training.kubedl.io/v1alpha1/TFJob,'),
     ],
 )

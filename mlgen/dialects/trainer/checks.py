@@ -1,0 +1,102 @@
+"""What Trainer's webhooks reject, and fields without an effect.
+
+Sources, in kubeflow/trainer v2.3.0: pkg/webhooks/trainingruntime_webhook.go, and `Validate` of the
+plugins in pkg/runtime/framework/plugins.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from mlgen.dialects._schemas import read
+from mlgen.dialects.trainer.job import (
+    CONTAINERS,
+    INITIALIZERS,
+    NODE,
+    POD,
+    STEP,
+    TRAINER,
+    TrainJob,
+    container,
+    step,
+)
+from mlgen.dialects.trainer.merge import Written
+
+POLICIES = ("torch", "mpi", "jax", "xgboost", "flux")
+"""The ML policies, of which a runtime has at most one."""
+
+CONFIGURED = {TRAINER: NODE} | {name: name for name in INITIALIZERS.values()}
+"""The container that a part of the TrainJob configures, by the value of the label `STEP`."""
+
+
+def check(job: TrainJob) -> None:
+    """Report what Trainer would reject, and parts of the TrainJob without effect."""
+    _check_steps(job)
+    _check_initializers(job)
+    _check_policy(job)
+    for targets, pod in _patches(job):
+        _check_patch(job, targets, pod)
+
+
+def _check_steps(job: TrainJob) -> None:
+    """Report Jobs of the runtime that the TrainJob cannot configure."""
+    for each in job.jobs():
+        name, part = CONFIGURED.get(step(each)), step(each)
+        if name and each.get("replicas").value not in (None, 1):
+            job.report("runtime-replicas", each.get("replicas"), step=part)
+        if name and not container(each, name):
+            job.report("runtime-container", each.get("name"), step=part, name=name)
+    if job.trainer.value and not job.trained():
+        job.report("no-trainer", job.trainer, label=f"{STEP}: {TRAINER}", runtime=job.title)
+
+
+def _check_initializers(job: TrainJob) -> None:
+    """Report initializers without a Job or a volume."""
+    for part, name in INITIALIZERS.items():
+        source, found = job.spec.get("initializer", part), job.find(name)
+        mounts = container(found, name).get("volumeMounts").items()
+        if not found:
+            job.report("no-initializer", source, name=name, runtime=job.title)
+        elif "initializer" not in [mount.get("name").value for mount in mounts]:
+            job.report("initializer-volume", source, name=name, runtime=job.title)
+
+
+def _check_policy(job: TrainJob) -> None:
+    """Report ML policies that are not rendered, and variables that they reserve."""
+    job.report("flux", job.policy.get("flux"))
+    job.report("elastic-policy", job.policy.get("torch", "elasticPolicy"))
+    first, *others = [*filter(job.is_policy, POLICIES), ""]
+    for name in filter(None, others):
+        job.report("two-policies", job.policy.get(name), first=first, second=name)
+    reserved = read("trainer")["variables"].get(first, {}) if first != "jax" else {}
+    for item in job.trainer.get("env").items():
+        if item.get("name").value in reserved:
+            job.report("reserved-variable", item.get("name"), policy=first)
+    wanted = job.trainer.get("numProcPerNode")
+    if isinstance(wanted.value, str) and first != "torch":
+        job.report("processes-number", wanted)
+    if not job.policy:
+        job.report("no-policy", job.trainer.get("resourcesPerNode"), runtime=job.title)
+
+
+def _patches(job: TrainJob) -> Iterator[tuple[list[Written], Written]]:
+    """Yield the names of the Jobs that each patch changes, and its patch of their pods."""
+    for patch in job.spec.get("runtimePatches").items():
+        for each in patch.get("trainingRuntimeSpec", "template", "spec", "replicatedJobs").items():
+            yield [each.get("name")], each.get(*POD)
+    fields = ("podTemplateOverrides", "podSpecOverrides")
+    for override in chain.from_iterable(job.spec.get(field).items() for field in fields):
+        targets = [target.get("name") for target in override.get("targetJobs").items()]
+        yield targets, override.get("spec") or override
+
+
+def _check_patch(job: TrainJob, targets: list[Written], pod: Written) -> None:
+    """Report Jobs and containers that do not exist, and variables that Trainer rejects."""
+    known = [target for target in targets if job.require(target)]
+    for each in chain.from_iterable(pod.get(kind).items() for kind in CONTAINERS):
+        name, env = each.get("name"), each.get("env")
+        for target in known:
+            found = job.find(str(target.value))
+            if not any(container(found, str(name.value), kind) for kind in CONTAINERS):
+                job.report("unknown-container", name, job=target.value)
+        if env.value and name.value in CONFIGURED.values():
+            job.report("patched-variables", env, name=name.value)

@@ -1,0 +1,135 @@
+"""Strategic merge patches that keep the file and line of every value."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from mlgen.documents.document import UNWRITTEN, Document, Mark
+from mlgen.kubernetes.merge import KEYS, merged
+from mlgen.problems import Problem, from_row
+
+
+class Written(NamedTuple):
+    """A value with its mark. It is false if the value is None (unset).
+
+    Attributes:
+        value: the value.
+        mark: its place, and as `origin` its path in its file.
+        around: the mark of the nearest value around it that is in a file.
+    """
+
+    value: Any
+    mark: Mark = UNWRITTEN
+    around: Mark = UNWRITTEN
+
+    def __bool__(self) -> bool:
+        return self.value is not None
+
+    def get(self, *steps: str | int) -> "Written":
+        """Return a value within this one. Its `value` is None if it does not exist."""
+        value, mark, around = self
+        for step in steps:
+            if isinstance(value, dict):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                value = None
+            mark = _below(mark, step)
+            around = mark if mark.place else around
+        return Written(value, mark, around)
+
+    def items(self) -> "Iterator[Written]":
+        """Yield the items of a list. None counts as empty."""
+        return (self.get(i) for i in range(len(self.value or [])))
+
+    def as_value(self, value: Any) -> "Written":
+        """Return another value with this one as its origin."""
+        mark = self.around
+        return Written(value, Mark(mark.place, mark.key, None, mark.origin))
+
+    def problem(self, row: Mapping[str, Any], /, **values: object) -> Problem:
+        """Return the problem of a row about this value, with its place: see `from_row`."""
+        code: Any = "differs" if "warning" in row else "refused"
+        known = {"value": self.value} | values
+        problem = from_row(row, self.around.origin or (), code, **known)
+        return replace(problem, place=self.around.place)
+
+
+def _below(mark: Mark, step: str | int) -> Mark:
+    """Return the mark of an inner value, with its path in the file as origin."""
+    inner = mark.inner.get(step, UNWRITTEN)
+    if inner.origin is not None or not inner.place or mark.origin is None:
+        return inner
+    return Mark(inner.place, inner.key, inner.text, (*mark.origin, step), inner.inner)
+
+
+def written(document: Document) -> Written:
+    """Return the data of a document."""
+    marks = document.marks
+    root = Mark(marks.place, marks.key, marks.text, (), marks.inner)
+    return Written(document.data, root, root)
+
+
+def tree(node: Any) -> Written:
+    """Return a value that is put together from others.
+
+    Args:
+        node: mappings, lists and plain values, which are not in a file, and `Written` values.
+    """
+    if isinstance(node, Written):
+        return node
+    if isinstance(node, dict):
+        parts: dict[Any, Written] = {key: tree(value) for key, value in node.items()}
+        data: Any = {key: part.value for key, part in parts.items()}
+    elif isinstance(node, list):
+        parts = dict(enumerate(map(tree, node)))
+        data = [part.value for part in parts.values()]
+    else:
+        return Written(node)
+    return Written(data, Mark(inner={key: part.mark for key, part in parts.items()}))
+
+
+def patched(base: Written, patch: Written) -> Written:
+    """Return a value with a strategic merge patch applied. Does not change the arguments."""
+    value = merged(base.value, patch.value)
+    mark = _mark(value, [patch, base])
+    return Written(value, mark, mark if mark.place else base.around)
+
+
+def _mark(value: Any, sources: list[Written], name: str = "") -> Mark:
+    """Return the marks of a merged value.
+
+    Args:
+        value: the value.
+        sources: the values that it was merged from, the one that takes precedence first.
+        name: the name of the field that holds it.
+    """
+    inner: dict[str | int, Mark] = {}
+    holder = next(iter(sources), Written(None)).mark
+    if isinstance(value, dict):
+        for key, item in value.items():
+            having = [s.get(key) for s in sources if isinstance(s.value, dict) and key in s.value]
+            inner[key] = _mark(item, having, key)
+    elif isinstance(value, list) and name in KEYS:
+        every = [_by_key(source, KEYS[name]) for source in sources]
+        for i, item in enumerate(value):
+            key = _key(item, KEYS[name])
+            inner[i] = _mark(item, [known[key] for known in every if key in known])
+    elif isinstance(value, list):
+        inner = {i: _mark(item, [sources[0].get(i)]) for i, item in enumerate(value)}
+    if isinstance(value, dict | list):
+        holder = next((s.mark for s in reversed(sources) if s.mark.place), UNWRITTEN)
+    return Mark(holder.place, holder.key, holder.text, holder.origin, inner)
+
+
+def _by_key(source: Written, name: str) -> dict[Any, Written]:
+    """Return the items of a list by their merge key. The first of several counts."""
+    items = [*source.items()] if isinstance(source.value, list) else []
+    return {_key(item.value, name): item for item in reversed(items)}
+
+
+def _key(item: Any, name: str) -> Any:
+    """Return the merge key of an item; None if it has none."""
+    value = item.get(name) if isinstance(item, dict) else None
+    return value if isinstance(value, str | int) else None

@@ -1,0 +1,208 @@
+"""What Trainer's plugins add to a JobSet, by the ML policy of the runtime.
+
+Sources, in kubeflow/trainer v2.3.0: pkg/runtime/framework/plugins/torch, with torchtune.go, mpi,
+jax, xgboost and plainml, and pkg/runtime/runtime.go for the number of GPUs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from math import ceil
+from shlex import quote
+from typing import Any
+
+from mlgen.dialects._builder import Builder
+from mlgen.dialects._schemas import read
+from mlgen.dialects.trainer.job import (
+    CONTAINERS,
+    LAUNCHER,
+    NODE,
+    TRAINER,
+    TrainJob,
+    container,
+    step,
+    variables,
+)
+from mlgen.kubernetes.quantity import parse
+
+PORT = 29500
+"""The port of the first node."""
+
+INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+"""The path of the field that contains the index of a pod."""
+
+TUNE = ["tune", "run"]
+"""The command of a TrainJob to which Trainer appends the arguments of torchtune."""
+
+RENDEZVOUS = ("PET_MASTER_ADDR", "PET_MASTER_PORT")
+"""Variables that torchtune gets as an argument instead."""
+
+HOSTFILE = "/etc/mpi"
+"""The folder of the hostfile."""
+
+KEYS = (
+    {"key": "ssh-privatekey", "path": "id_rsa", "mode": 0o640},
+    {"key": "ssh-publickey", "path": "id_rsa.pub", "mode": 0o644},
+    {"key": "ssh-publickey", "path": "authorized_keys", "mode": 0o644},
+)
+"""The files of the Secret with the keys of ssh."""
+
+
+def apply(job: TrainJob) -> Callable[[Builder], None]:
+    """Write the variables, ports, volumes and arguments that the ML policy of the runtime adds.
+
+    Returns:
+        A function that writes the parts of the job file for which a JobSet has no field.
+    """
+    if job.is_policy("mpi"):
+        return _apply_mpi(job)
+    policy = next(filter(job.is_policy, ("torch", "jax", "xgboost")), "")
+    env, own = variables(job.trainer.get("env")), _own_variables(policy, _values(job))
+    every = own
+    if policy == "torch" and job.trainer.get("command").value == TUNE:
+        own = [item for item in own if item["name"] not in RENDEZVOUS]
+        _tune(job)
+    for name in job.trained() if job.trainer else ():
+        fields: dict[str, Any] = {"env": [*env, *own] if policy == "torch" else [*own, *env]}
+        if policy:
+            fields["ports"] = [{"containerPort": PORT}]
+        job.patch_container(name, NODE, fields)
+    for target in job.policy.get("torch", "envInjection", "targets").items():
+        name = str(target.get("jobName").value)
+        for each in target.get("containerNames").items():
+            kinds = [kind for kind in CONTAINERS if container(job.find(name), each.value, kind)]
+            for kind in kinds:
+                job.patch_container(name, each.value, {"env": every}, kind)
+            if not kinds:
+                job.report("unknown-container", each, job=name)
+    return lambda _: None
+
+
+def _own_variables(policy: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Return the variables of a policy.
+
+    Args:
+        policy: of the runtime, such as `torch`.
+        values: the values of the placeholders.
+    """
+    index = {"value": None, "valueFrom": {"fieldRef": {"fieldPath": INDEX}}}
+    return [
+        {"name": name}
+        | (index if text is None else {"value": text.format(**values), "valueFrom": None})
+        for name, text in read("trainer")["variables"].get(policy, {}).items()
+    ]
+
+
+def _values(job: TrainJob) -> dict[str, Any]:
+    """Return the values of the placeholders in the table of variables."""
+    trained = [job.counts[name] for name in job.trained()]
+    nodes = trained[0].value if trained else 1
+    default = job.policy.get("torch", "numProcPerNode").value or "auto"
+    processes = job.trainer.get("numProcPerNode").value or default
+    if processes == "cpu" or (processes == "auto" and not gpus(job.resources)):
+        processes = max(1, cpus(job.resources))
+    workers = nodes * (gpus(job.resources) or 1)
+    return {"nodes": nodes, "processes": processes, "workers": workers, "leader": job.leader}
+
+
+def gpus(resources: Mapping[str, Any]) -> int:
+    """Return the number of GPUs in resources: of the first resource with "gpu" in its name."""
+    return _amount(resources, lambda name: "gpu" in name.lower())
+
+
+def cpus(resources: Mapping[str, Any]) -> int:
+    """Return the number of CPUs in resources, rounded up; 0 if they contain none."""
+    return _amount(resources, lambda name: name == "cpu")
+
+
+def _amount(resources: Mapping[str, Any], is_wanted: Callable[[str], bool]) -> int:
+    """Return the amount that is requested, or else the limit; 0 if there is none."""
+    for kind in ("requests", "limits"):
+        for name, amount in (resources.get(kind) or {}).items():
+            if is_wanted(name) and parse(amount):
+                return ceil(parse(amount))
+    return 0
+
+
+def torchtune_model(runtime: str) -> str:
+    """Return the model of a torchtune runtime from its name; "" if the name contains none."""
+    parts = runtime.split("-")
+    is_model = len(parts) == len(("torchtune", "model", "size"))
+    return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if is_model else ""
+
+
+def _is_true(arguments: Iterable[str], name: str) -> bool:
+    """Return True if a torchtune argument is true, such as `model.quantize_base=True`."""
+    pairs = (argument.partition("=") for argument in arguments)
+    return any(name in key and value.strip().lower() == "true" for key, _, value in pairs)
+
+
+def _tune(job: TrainJob) -> None:
+    """Append Trainer's arguments to `tune run`, and report what Trainer rejects."""
+    known, reference = read("trainer")["torchtune"], job.spec.get("runtimeRef", "name")
+    values, model = _values(job), torchtune_model(str(reference.value))
+    if model not in known["models"]:
+        job.report("torchtune-model", reference, models=", ".join(known["models"]))
+    elif values["nodes"] > 1 and model not in known["severalNodes"]:
+        job.report("torchtune-nodes", job.trainer.get("numNodes"), model=model)
+    for argument in job.trainer.get("args").items():
+        if argument.value.partition("=")[0] in known["runtimeArguments"]:
+            job.report("torchtune-argument", argument)
+    for each in job.runtime.get("spec", "template", "spec", "replicatedJobs").items():
+        words = container(each, NODE).get("command").items() if step(each) == TRAINER else ()
+        kept = [word for word in words if word.value.partition("=")[0] in known["runtimeArguments"]]
+        command = [*job.trainer.get("command").items(), *_recipe(job, model, values), *kept]
+        if step(each) == TRAINER:
+            job.patch_container(str(each.get("name").value), NODE, {"command": command})
+
+
+def _recipe(job: TrainJob, model: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the endpoint, recipe and configuration that Trainer chooses for torchtune."""
+    given = job.trainer.get("args").value or []
+    nodes, processes, gpu_count = values["nodes"], values["processes"], gpus(job.resources)
+    quantized = _is_true(given, "model.quantize_base") and not _is_true(given, "model.use_dora")
+    lora = quantized or any("model.lora_attn_modules" in argument for argument in given)
+    single = nodes == 1 and (processes == 1 or gpu_count == 1)
+    several = nodes > 1 or (gpu_count > 1 if isinstance(processes, str) else processes > 1)
+    kind = "lora" if lora and nodes == 1 else "full"
+    suffix = "qlora" if quantized and nodes == 1 else kind
+    suffix += "_single_device" if single else "_multinode" if nodes > 1 else ""
+    recipe = f"{kind}_finetune_{'single_device' if single else 'distributed'}"
+    endpoint = [f"--rdzv_endpoint={job.leader}:{PORT}"] if several else []
+    return [*endpoint, recipe, "--config", f"{model}_{suffix}"]
+
+
+def _apply_mpi(job: TrainJob) -> Callable[[Builder], None]:
+    """Write the keys and variables of MPI, and report that the user must create the keys.
+
+    Returns:
+        A function that writes the hostfile, which a JobSet cannot contain.
+    """
+    mpi, wanted = job.policy.get("mpi"), job.trainer.get("numProcPerNode")
+    slots = wanted.value or mpi.get("numProcPerNode").value or 1
+    if slots == 1 and not wanted:
+        slots = max(1, gpus(job.resources))
+    secret = f"{job.name}-mpi-ssh-auth"
+    keys = {"secretName": secret, "defaultMode": 0o400, "items": [*KEYS]}
+    volume = {"name": "mpi-ssh-auth", "secret": keys}
+    mount = {"name": "mpi-ssh-auth", "mountPath": mpi.get("sshAuthMountPath").value or "/root/.ssh"}
+    for each in filter(job.find, (NODE, LAUNCHER)):
+        job.patch_pod(each, {"volumes": [volume]})
+        job.patch_container(each, NODE, {"volumeMounts": [mount]})
+    job.patch_container(LAUNCHER, NODE, {"env": _own_variables("mpi", {"processes": slots})})
+    for each in job.trained():
+        job.patch_container(each, NODE, {"env": variables(job.trainer.get("env"))})
+    runtime = job.spec.get("runtimeRef", "name")
+    job.report("trainer-keys", runtime, secret=secret, quoted=quote(secret), option=job.option)
+    nodes = (NODE, LAUNCHER) if job.has_launcher_as_node else (NODE,)
+    lines = [
+        f"{job.name}-{name}-0-{index}.{job.name} slots={slots}\n"
+        for name, count in job.counts.items()
+        if name in nodes
+        for index in range(count.value)
+    ]
+    files = {"mountPath": HOSTFILE, "files": {"hostfile": "".join(lines)}}
+
+    def write_hostfile(builder: Builder) -> None:
+        if job.find(LAUNCHER):
+            builder.roles[f"{LAUNCHER}-0"].setdefault("volumes", {})["mpi-hostfile"] = files
+
+    return write_hostfile
