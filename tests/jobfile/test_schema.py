@@ -197,11 +197,11 @@ WITH_DEFAULT = [
 @pytest.mark.parametrize(("name", "option", "default"), WITH_DEFAULT)
 def test_an_option_left_out_means_its_default(name, option, default, render, tmp_path):
     """Also with ssh, for options that only apply to ssh."""
-    roles = (
-        {"launcher": {}, "worker": {}}
-        if name in ("mpi", "horovod", "deepspeed")
-        else {"worker": {"replicas": 2}}
-    )
+    submit = ["ray", "job", "submit", "--", "python", "train.py"]
+    roles = {
+        **dict.fromkeys(("mpi", "horovod", "deepspeed"), {"launcher": {}, "worker": {}}),
+        "ray": {"head": {}, "worker": {}, "submitter": {"command": submit}},
+    }.get(name, {"worker": {"replicas": 2}})
     others = {"transport": "ssh"} if option == "sshAuthMountPath" else {}
 
     def rendered(options):
