@@ -36,7 +36,7 @@ OVERWRITE = "ray.io/overwrite-container-cmd"
 SHELL = re.compile(r"[$`;&|<>()\n]|(?:^|\s)#")
 """A character outside quotes that only a shell interprets."""
 
-QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\$`]|\\.)*\"", re.DOTALL)
+QUOTED = re.compile(r"'[^']*'?|\"(?:[^\"\\$`]|\\.)*\"?", re.DOTALL)
 
 
 class RayCluster(Resource):
