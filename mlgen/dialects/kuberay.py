@@ -294,12 +294,13 @@ class RayJob(Resource):
         """Write the job."""
         if self.spec.get("clusterSelector").value:
             self.report("other-cluster", self.spec.get("clusterSelector"))
-        if self.spec.get("submissionMode").value == "InteractiveMode":
+        interactive = self.spec.get("submissionMode").value == "InteractiveMode"
+        if interactive:
             self.report("interactive", self.spec.get("submissionMode"))
         if not self.cluster.cluster and not self.spec.get("clusterSelector").value:
             self.report("no-cluster", self.spec)
         own = self.spec.get("submitterPodTemplate", "spec", "containers", 0, "command").value
-        if not (own or str(self.spec.get("entrypoint").value or "").strip()):
+        if not (own or interactive or str(self.spec.get("entrypoint").value or "").strip()):
             self.report("no-entrypoint", self.spec.get("entrypoint") or self.spec)
         if self.builder.collector.has_errors:
             return

@@ -23,7 +23,7 @@ def warnings(*texts):
         (
             "leaderworkerset.x-k8s.io/v1",
             "LeaderWorkerSet",
-            "to run without an operator, write a JobSet, or a job",
+            "for a program that ends, write a JobSet, or a job file",
         ),
         (
             "example.com/v1",
