@@ -176,6 +176,8 @@ class RayCluster(Resource):
             "RAY_PORT": self.port,
             "RAY_ADDRESS": f"{host}:{self.port}",
         }
+        if role != HEAD and self.cluster.get("gcsFaultToleranceOptions"):
+            variables |= FACTS["worker with redis"]
         return variables | self.token()
 
     def token(self) -> dict[str, Any]:
@@ -200,6 +202,8 @@ class RayCluster(Resource):
             labels = sorted(group.value["labels"].items())
             options["labels"] = ",".join(f"{name}={value}" for name, value in labels)
         own = FACTS["head"] if role == HEAD else {"address": f"{self.host}:{self.port}"}
+        for name in self._redis if role == HEAD else ():
+            own = {**own, f"redis-{name}": f"$REDIS_{name.upper()}"}
         options = {**own, **FACTS["options"], **options, "block": "true"}
         resources = group.get("template", "spec", "containers", 0, "resources")
         limits = resources.get("limits").value or {}
@@ -210,14 +214,21 @@ class RayCluster(Resource):
         flags = [_flag(name, value) for name, value in sorted(options.items())]
         return " ".join(["ray start", *(["--head"] if role == HEAD else []), *filter(None, flags)])
 
+    @property
+    def _redis(self) -> dict[str, SourceValue]:
+        """The credentials for Redis that are set, by name."""
+        options = self.cluster.get("gcsFaultToleranceOptions")
+        names = ("username", "password")
+        credentials = {name: options.get(f"redis{name.capitalize()}") for name in names}
+        return {name: source for name, source in credentials.items() if source}
+
     def _write_redis(self, options: SourceValue) -> None:
         """Write the variables of a head that keeps its state in Redis."""
         if not options:
             return
         path = ("spec", "roles", HEAD, "env")
         self.put((*path, "RAY_REDIS_ADDRESS"), options.get("redisAddress"))
-        for name in ("username", "password"):
-            source = options.get(f"redis{name.capitalize()}")
+        for name, source in self._redis.items():
             value = source.get("value").value or source.value
             self.put((*path, f"REDIS_{name.upper()}"), source, value)
         namespace = options.get("externalStorageNamespace")
