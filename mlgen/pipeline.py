@@ -77,7 +77,8 @@ def render_documents(
 
     Args:
         name: the name of the text.
-        documents: the text's documents; problems in place of a document that cannot be read.
+        documents: the text's documents; problems in place of a document that cannot be read, or of
+            an AppWrapper.
         options: the options of the command line.
         walk: the walk with the earlier documents.
     """
@@ -85,7 +86,7 @@ def render_documents(
         if walk.is_full:
             return
         if isinstance(document, list):
-            walk.problems += document
+            walk.problems += severe(document, strict=options.strict)
             continue
         yield from walk.add(outcome(name, document, options), partial(_located, document))
 

@@ -254,8 +254,8 @@ class Role:
         helpers: init containers that run before the main container.
         mounts: volumes of the main container.
         rights: permissions in the Kubernetes API.
-        aliases: additional names of replicas: the replica's index by name. Each name is a separate
-            Service.
+        aliases: additional names of replicas: the replica's index by name, or None for all of them.
+            Each name is a separate Service.
         ready: names that resolve only while a replica is ready: its index by name. Each name is a
             separate Service, which replaces an alias of the same name.
         merged: the roles of the job file that it combines, in the order of their replicas, if there
@@ -290,7 +290,7 @@ class Role:
     helpers: tuple[Helper, ...] = ()
     mounts: tuple[Mount, ...] = ()
     rights: tuple[Right, ...] = ()
-    aliases: Mapping[str, int] = field(default_factory=dict)
+    aliases: Mapping[str, int | None] = field(default_factory=dict)
     ready: Mapping[str, int] = field(default_factory=dict)
     merged: tuple[str, ...] = ()
     max_replicas: int | None = None

@@ -185,7 +185,7 @@ def test_what_is_no_resource_list(name, message):
 
 
 def test_what_nobody_may_run(run, message, tmp_path):
-    kinds = {"RayJob": "ray.io/v1", "SparkApplication": "sparkoperator.k8s.io/v1beta2"}
+    kinds = {"SparkApplication": "sparkoperator.k8s.io/v1beta2"}
     kinds |= {"LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", "DreamJob": "example.com/v1"}
     for kind, version in kinds.items():
         text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n"

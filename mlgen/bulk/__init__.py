@@ -22,7 +22,7 @@ from mlgen.output.problems import visible
 from mlgen.output.spool import FullError, Spool, Stored
 from mlgen.output.summary import verdict
 from mlgen.pipeline import Outcome, Part, Walk, too_many_bytes
-from mlgen.problems import Problem
+from mlgen.problems import Problem, severe
 from mlgen.result import Foreign, Options, Rendered
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def outcomes(text: Text, task: Task) -> Iterator[tuple[Outcome, list[Text]]]:
     needs = task.form in ("yaml", "folder")
     for document in dialects.documents(text):
         if isinstance(document, list):
-            outcome = Outcome(document)
+            outcome = Outcome(severe(document, strict=task.options.strict))
         else:
             outcome = pipeline.outcome(text.name, document, task.options, task.content, needs=needs)
         yield outcome, list(_lines_of(text, _all_problems(outcome))) if task.lines else []

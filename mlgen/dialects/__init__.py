@@ -47,6 +47,8 @@ KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
 
 MERGED_GROUPS = ("trainer.kubeflow.org",)
 """The API groups of custom resources that refer to other documents: see `Dialect.merge`."""
+WRAPPERS = {("workload.codeflare.dev/v1beta2", "AppWrapper"): ""}
+"""The objects that contain other objects."""
 
 COMMON_KINDS = ("Job",)
 """Kinds of operators that other API groups also use."""
@@ -106,7 +108,7 @@ def editor_schema(name: str, kube_version: "KubeVersion") -> dict[str, Any]:
 @cache
 def groups() -> frozenset[str]:
     """Return every API group of a kind of job. Unknown kinds in them may be misspelled jobs."""
-    return frozenset([*_own_groups(), *(group_of(version) for version, _ in kinds())])
+    return frozenset([*_own_groups(), *(group_of(version) for version, _ in _known())])
 
 
 @cache
@@ -118,17 +120,32 @@ def _own_groups() -> frozenset[str]:
 def documents(text: Text) -> Iterator[Document | list[Problem]]:
     """Yield the documents of a text. A document that cannot be read is replaced by its problems.
 
-    A List that contains a job, as `kubectl get` prints it, is split into its items.
+    A List that contains a job, as `kubectl get` prints it, is split into its items, and an
+    AppWrapper into its objects.
     """
     for part in pieces(text):
         for document in read_documents(part):
             items = _list_items(document) if isinstance(document, Document) else []
-            if isinstance(document, Document) and any(map(_is_job, items)):
-                yield from document.items("items")
-            elif isinstance(document, Document) and part.item:
-                yield document.item()
-            else:
+            if isinstance(document, list):
                 yield document
+            elif any(map(_is_job, items)):
+                for item in document.items("items"):
+                    yield from _objects(item)
+            else:
+                yield from _objects(document.item() if part.item else document)
+
+
+def _objects(document: Document) -> Iterable[Document | list[Problem]]:
+    """Return the objects in an AppWrapper, or any other document itself."""
+    data = document.data
+    if not isinstance(data, dict):
+        return [document]
+    key = str(data.get("apiVersion")), str(data.get("kind"))
+    if key not in WRAPPERS:
+        return [document]
+    from mlgen.dialects._wrapper import unwrapped
+
+    return unwrapped(document, *key)
 
 
 def runtimes(names: Collection[str]) -> list[Text]:
@@ -332,7 +349,7 @@ def _is_job(item: Any) -> bool:
 @cache
 def _known() -> dict[tuple[str, str], str]:
     """Return every kind of job, by its apiVersion and name."""
-    return {**kinds(), (API_VERSION, KIND): ""}
+    return {**kinds(), **WRAPPERS, (API_VERSION, KIND): ""}
 
 
 def _converted(document: Document, version: str, name: str) -> tuple[Document, list[Problem]]:

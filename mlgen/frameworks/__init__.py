@@ -40,6 +40,7 @@ class Framework:
             idle: True if it does not compute, so it gets no GPUs from `spec.resources`. It computes
                 if the job has the option `works_with`, or lacks the role `idle_with`.
         first_job: the fields of `spec` in a first job; see `example`.
+        others: the role whose rules apply to roles of any other name; None if there are none.
         renamed_options: old names of options → current names. An old name is accepted with a
             warning, and has the schema of the current name.
     """
@@ -49,6 +50,7 @@ class Framework:
     summary: str
     rules: Mapping[str, Mapping[str, Any]] | None
     first_job: Mapping[str, Any]
+    others: str | None = None
     renamed_options: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -93,12 +95,14 @@ class Framework:
 
     def idle_roles(self, job: TrainingJob) -> set[str]:
         """Return the roles of a job that do not compute."""
+        rules = self.rules or {}
+        names = {name if name in rules else self.others for name in job.roles}
         return {
             name
-            for name, row in (self.rules or {}).items()
+            for name, row in rules.items()
             if "idle" in row
             and not job.options.get(row.get("works_with", ""))
-            and row.get("idle_with", name) in job.roles
+            and row.get("idle_with", name) in names
         }
 
 
@@ -143,7 +147,9 @@ def schema(selected: Iterable[str]) -> dict[str, Any]:
     for name in selected:
         framework = get(name)
         schemas = _options.with_deprecated(options(name), framework.renamed_options)
-        extensions[name] = Extension(framework.title, framework.roles, schemas)
+        extensions[name] = Extension(
+            framework.title, framework.roles, schemas, bool(framework.others)
+        )
     return extended(names(), extensions)
 
 

@@ -357,7 +357,7 @@ class Planner:
         spec = role.spec
         ports = {name: self._host_port(spec, index, name) for name in self._service_ports(spec)}
         decides = role.decides and index == 0
-        aliases = {name: i for name, i in role.aliases.items() if i == index}
+        aliases = {name: i for name, i in role.aliases.items() if i in (None, index)}
         of_one = replace(role, index=index, replicas=1, max_replicas=None, decides=decides)
         return replace(of_one, host_ports=ports, aliases=aliases)
 

@@ -335,7 +335,7 @@ def _ray(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
     if launch.script[:1] == ("start",):
         if "block" not in launch.options and launches_in(commands[-1]) == (launch,):
             yield at_flag(launch, "ray-not-blocking", spec.name)
-        if job.framework == "ray" and spec.name == "worker" and "head" in launch.options:
+        if job.framework == "ray" and spec.name != "head" and "head" in launch.options:
             yield at_flag(launch, "ray-second-head", spec.name, role=spec.name)
         host = launch.options.get("dashboard_host", "127.0.0.1")
         if spec.name == "head" and "submitter" in job.roles and host in ("127.0.0.1", "localhost"):

@@ -1,5 +1,7 @@
 """Ray: a cluster of a head and workers, and a submitter that submits the training to it.
 
+Each role except the head and the submitter is a group of workers.
+
 The commands of head and workers match Volcano
 (pkg/controllers/job/plugins/distributed-framework/ray). The submitter matches KubeRay:
 `ray job submit` reads the head's address from RAY_ADDRESS, prints the log of the job, and exits
@@ -35,8 +37,9 @@ set it, and options that the other commands about the submission would also need
 
 
 def lay_out(planner: Planner) -> None:
-    """Add a head and workers, which serve, and a submitter, which decides."""
+    """Add a head and groups of workers, which serve, and a submitter, which decides."""
     job, start = planner.job, _start(planner.job)
+    groups = [spec for name, spec in job.roles.items() if name not in ("head", "submitter")]
     dashboard = start.number("dashboard_port") or DASHBOARD
     client = start.number("ray_client_server_port") or CLIENT
     planner.ports = {"head": start.number("port") or planner.ports["head"]}
@@ -46,8 +49,11 @@ def lay_out(planner: Planner) -> None:
     if not (job.roles[leader].command or job.roles[leader].args):
         planner.report("ray-no-command", leader=leader)
     head, serves = job.roles["head"], leader == "submitter"
-    planner.add(head, serves=serves, decides=not serves, each=partial(_head, planner))
-    for worker in planner.specs("worker"):
+    name = job.options.get("headService")
+    aliases = {name: None} if name else {}
+    each = partial(_head, planner)
+    planner.add(head, serves=serves, decides=not serves, aliases=aliases, each=each)
+    for worker in groups:
         address = planner.addresses(head)[0]
         planner.add(
             worker,
@@ -58,11 +64,14 @@ def lay_out(planner: Planner) -> None:
     for submitter in planner.specs("submitter"):
         planner.collector.extend(_submission(submitter))
         once = _submits_once(submitter)
+        nodes = 1 + sum(worker.replicas for worker in groups)
+        counts = once and job.options.get("waitForWorkers")
         planner.add(
             submitter,
             decides=True,
             env={"RAY_ADDRESS": f"http://{planner.first_host(head)}:{dashboard}"}
-            | ({"MLGEN_SUBMISSION": JOB_UID} if once else {}),
+            | ({"MLGEN_SUBMISSION": JOB_UID} if once else {})
+            | ({"MLGEN_NODES": str(nodes)} if counts else {}),
             wrapper=("sh", f"{SCRIPTS}/{SUBMIT}") if once else (),
             mounts=(Mount(ConfigFiles("ray-submit", (SUBMIT,)), SCRIPTS),) if once else (),
             waits=(_wait(planner, "dashboard_port", dashboard),),

@@ -34,11 +34,13 @@ class Extension:
         title: the display name of the framework.
         roles: the role names; None allows roles of any name.
         options: a JSON Schema for each field of `spec.options`.
+        others: True if roles may also have other names.
     """
 
     title: str
     roles: tuple[str, ...] | None
     options: Mapping[str, Any]
+    others: bool = False
 
 
 def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[str, Any]:
@@ -100,7 +102,9 @@ def _properties(extension: Extension) -> dict[str, Any]:
             "properties": options,
         }
     }
-    if extension.roles is not None:
+    if extension.others:
+        properties["roles"] = {"properties": {name: {} for name in extension.roles or ()}}
+    elif extension.roles is not None:
         properties["roles"] = {"propertyNames": {"enum": list(extension.roles)}}
     return properties
 
@@ -125,7 +129,10 @@ def with_hints(
     for rule in schema["allOf"]:
         roles = rule["then"]["properties"]["spec"]["properties"].get("roles")
         if roles:  # editors do not complete names from propertyNames
-            roles["properties"] = dict.fromkeys(roles["propertyNames"]["enum"], ROLE)
+            names = (
+                roles["propertyNames"]["enum"] if "propertyNames" in roles else roles["properties"]
+            )
+            roles["properties"] = dict.fromkeys(names, ROLE)
     for node in _nodes(schema):
         texts = meanings(node.get("description", ""), node.get("enum", ()))
         if any(texts):

@@ -56,7 +56,8 @@ def replica_services(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
     names = {workload_name(job, role): 0} if role.host_ports else {}
     for name, index in {**names, **role.aliases, **role.ready}.items():
         service_metadata = metadata(job, name, role.name)
-        replica = {} if role.index is not None else {index_label(role): str(index)}
+        is_only = index is None or role.index is not None
+        replica = {} if is_only else {index_label(role): str(index)}
         ports = _host_ports(role) if role.host_ports else None
         only_ready = name in role.ready
         yield service(service_metadata, selector(job, role) | replica, ports, only_ready=only_ready)

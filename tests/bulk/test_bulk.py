@@ -222,11 +222,13 @@ def test_json_is_written_item_by_item(here):
 
 
 def test_problems_that_depend_on_other_documents_have_their_lines(here):
-    ray = "---\napiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: a}\n"
-    (here / "a.yaml").write_text(jobs(1) * 2 + ray)
+    other = "---\napiVersion: example.com/v1\nkind: DreamJob\nmetadata: {name: a}\n"
+    (here / "a.yaml").write_text(jobs(1) * 2 + other)
 
     results = [run("validate", "a.yaml", "--color", "always", *words)[1] for words in ([], ["-j2"])]
 
     assert results[0] == results[1]
     rows = [line for line in results[0].splitlines() if " |\x1b[0m " in line and "^" not in line]
-    assert ["metadata: {name: job-0}", "kind: RayJob"] == [row.rpartition("m ")[2] for row in rows]
+    assert ["metadata: {name: job-0}", "kind: DreamJob"] == [
+        row.rpartition("m ")[2] for row in rows
+    ]

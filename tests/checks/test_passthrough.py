@@ -4,7 +4,7 @@ import pytest
 
 from mlgen import MlgenError, validate
 
-RAY = "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: a}\n"
+SPARK = "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: a}\n"
 
 
 def item(version, kind):
@@ -18,17 +18,12 @@ def warnings(*texts):
 @pytest.mark.parametrize(
     ("version", "kind", "text"),
     [
-        (
-            "ray.io/v1",
-            "RayJob",
-            "KubeRay can run it; to run without an operator, write a job file with framework",
-        ),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "the Spark operator can run it [not-"),
         ("sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication", "the Spark operator can"),
         (
             "leaderworkerset.x-k8s.io/v1",
             "LeaderWorkerSet",
-            "to run without an operator, write a JobSet, or a job",
+            "for a program that ends, write a JobSet, or a job file",
         ),
         (
             "example.com/v1",
@@ -89,7 +84,7 @@ def test_keys_that_another_document_lacks(kind, data, optional, expected):
         ("batch/v1", "Job"),
         ("batch/v1", "CronJob"),
         ("keda.sh/v1alpha1", "ScaledJob"),
-        ("ray.io/v1", "RayCluster"),
+        ("ray.io/v1", "RayService"),
         ("argoproj.io/v1alpha1", "Workflow"),
         ("v1", "Secret"),
     ],
@@ -101,24 +96,24 @@ def test_other_kinds_pass_through_without_a_word(version, kind):
 def test_the_items_of_a_list_are_looked_at():
     text = (
         "apiVersion: v1\nkind: List\nitems:\n- 1\n"
-        "- {apiVersion: ray.io/v1, kind: RayJob, metadata: {name: a}}\n"
+        "- {apiVersion: a.io/v1, kind: DreamJob, metadata: {name: a}}\n"
     )
 
     (warning,) = warnings(text)
 
-    assert warning.startswith("<text>:5:33: warning: items[1].kind: mlgen passes the RayJob")
+    assert warning.startswith("<text>:5:31: warning: items[1].kind: mlgen passes the DreamJob")
 
 
 @pytest.mark.parametrize(
     ("spec", "count"),
     [
-        ("{group: ray.io, names: {kind: RayJob}}", 0),
-        ("{group: ray.io, names: {kind: RayCluster}}", 1),
-        ("{group: ray.io, names: []}", 1),
+        ("{group: sparkoperator.k8s.io, names: {kind: SparkApplication}}", 0),
+        ("{group: sparkoperator.k8s.io, names: {kind: Spark}}", 1),
+        ("{group: sparkoperator.k8s.io, names: []}", 1),
         ("[]", 1),
     ],
 )
 def test_a_set_that_defines_the_kind_brings_its_operator(spec, count):
     definition = item("apiextensions.k8s.io/v1", "CustomResourceDefinition") + f"spec: {spec}\n"
 
-    assert count == len(warnings(RAY, definition)) == len(warnings(definition, RAY))
+    assert count == len(warnings(SPARK, definition)) == len(warnings(definition, SPARK))

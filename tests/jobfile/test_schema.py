@@ -197,11 +197,11 @@ WITH_DEFAULT = [
 @pytest.mark.parametrize(("name", "option", "default"), WITH_DEFAULT)
 def test_an_option_left_out_means_its_default(name, option, default, render, tmp_path):
     """Also with ssh, for options that only apply to ssh."""
-    roles = (
-        {"launcher": {}, "worker": {}}
-        if name in ("mpi", "horovod", "deepspeed")
-        else {"worker": {"replicas": 2}}
-    )
+    roles = {"worker": {"replicas": 2}}
+    if name in ("mpi", "horovod", "deepspeed"):
+        roles |= {"launcher": {}}
+    elif name == "ray":
+        roles |= {"head": {}, "submitter": {"command": ["ray", "job", "submit", "--", "true"]}}
     others = {"transport": "ssh"} if option == "sshAuthMountPath" else {}
 
     def rendered(options):

@@ -1030,6 +1030,15 @@ esac
 """
 
 
+NODES = """#!/bin/sh
+# Pretends to ask the dashboard: with each call, one more node has joined the cluster.
+cd "$STATES" || exit 9
+[ ! -e calls ] || exit 1
+echo asked >>nodes
+grep -c . nodes
+"""
+
+
 @pytest.mark.parametrize(
     ("before", "after", "calls"),
     [
@@ -1044,6 +1053,8 @@ esac
 def test_a_ray_job_is_submitted_once(run, tmp_path, before, after, calls):
     tools = tmp_path / "tools"
     program(tools / "ray", RAY)
+    program(tools / "python3", NODES)
+    program(tools / "sleep", "#!/bin/sh\n")
     states = tmp_path / "states"
     states.mkdir()
     if before:
@@ -1051,9 +1062,12 @@ def test_a_ray_job_is_submitted_once(run, tmp_path, before, after, calls):
     script = ROOT / "templates/scripts/submit-ray.sh"
     words = ("ray", "job", "submit", "--", "python", "train.py")
 
-    status, _, _ = run(script, *words, MLGEN_SUBMISSION="uid", STATES=str(states), NEXT=after)
+    nodes = {"MLGEN_NODES": "3"} if before is None else {}
+    env = {"MLGEN_SUBMISSION": "uid", "STATES": str(states), "NEXT": after, **nodes}
+    status, _, _ = run(script, *words, **env)
 
     lines = (states / "calls").read_text().splitlines()
     assert " ".join(line.split()[1] for line in lines) == calls
     assert status == ("delete" in calls)
+    assert len((states / "nodes").read_text().splitlines()) == (3 if nodes else 1)
     assert lines[0] == "job submit --submission-id uid -- python train.py"

@@ -1,0 +1,457 @@
+"""KubeRay: RayJobs and RayClusters of ray.io/v1, which become jobs of the framework ray.
+
+The head, each worker group and the submitter become roles. Sources, in ray-project/kuberay,
+ray-operator (1.5):
+
+- fields: apis/ray/v1
+- rejections: controllers/ray/utils/validation.go
+- pods: controllers/ray/common/pod.go, and common/job.go for the submitter
+- behavior: controllers/ray/rayjob_controller.go
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from mlgen.dialects._builder import ENDLESS, Builder, Dialect, SourceValue
+from mlgen.dialects._resource import Resource
+from mlgen.dialects._schemas import read
+from mlgen.documents.files import Text
+from mlgen.documents.reader import read_documents
+from mlgen.kubernetes.quantity import parse
+
+if TYPE_CHECKING:
+    from mlgen.problems import ValuePath
+
+FACTS = read("kuberay.json")
+
+HEAD, SUBMITTER = "head", "submitter"
+
+OVERWRITE = "ray.io/overwrite-container-cmd"
+"""The annotation of a cluster whose containers keep their own commands."""
+
+SHELL = re.compile(r"[$`;&|<>()\n]|(?:^|\s)#")
+"""A character outside quotes that only a shell interprets."""
+
+QUOTED = re.compile(r"'[^']*'?|\"(?:[^\"\\$`]|\\.)*\"?", re.DOTALL)
+
+
+class RayCluster(Resource):
+    """A RayCluster, or the cluster of a RayJob.
+
+    Attributes:
+        cluster: the fields of the cluster.
+        service: the name of the head's Service.
+        host: the address of the head.
+        port: the port on which the head listens.
+    """
+
+    def __init__(self, builder: Builder, cluster: SourceValue) -> None:
+        super().__init__(builder)
+        self.cluster, self.head = cluster, cluster.get("headGroupSpec")
+        own = self.head.get("headService", "metadata", "name").value
+        self.service = own or f"{builder.name}-head-svc"
+        self.host = f"{builder.name}-{HEAD}-0.{builder.name}"
+        self.port = str((self.head.get("rayStartParams").value or {}).get("port", 6379))
+
+    def write(self) -> None:
+        """Write the framework, the head and the worker groups, and report what is not rendered."""
+        kind, name = self.builder.resource.get("kind"), self.builder.name
+        if "." in name:
+            self.report("job-name", self.builder.resource.get("metadata", "name"))
+        self.put(("spec", "framework"), kind, "ray")
+        self.put(("spec", "options", "headService"), kind, self.service)
+        self._write_group(HEAD, self.head)
+        replicas = [self._write_workers(g) for g in self.cluster.get("workerGroupSpecs").items()]
+        autoscaling = self.cluster.get("enableInTreeAutoscaling")
+        if autoscaling.value and replicas and not any(replicas):
+            source = self.cluster.get("workerGroupSpecs", 0, "replicas") or autoscaling
+            most = self.cluster.get("workerGroupSpecs", 0, "maxReplicas").value
+            self.report("autoscaling-alone", source, most=most if most and most < ENDLESS else "N")
+        elif autoscaling.value:
+            self.report("autoscaling", autoscaling)
+        for name, hint in FACTS["dropped"].items():
+            dropped = self.cluster.get(*name.split("."))
+            if dropped.value not in (None, False, "ClusterIP", "", {}):
+                self.report("dropped", dropped, name=name, hint=hint)
+        self._write_redis(self.cluster.get("gcsFaultToleranceOptions"))
+        if self.cluster.get("authOptions").value and self._auth:
+            self.report("ray-token", self.cluster.get("authOptions"), secret=self.builder.name)
+        self._write_scheduler()
+
+    @property
+    def _auth(self) -> bool:
+        """True if the processes of the cluster need a token."""
+        options = self.cluster.get("authOptions").value
+        return options is not None and options.get("mode", "token") == "token"
+
+    def _write_workers(self, group: SourceValue) -> int:
+        """Write a worker group. Return its number of pods: see GetWorkerGroupDesiredReplicas."""
+        name, hosts = group.get("groupName"), group.get("numOfHosts")
+        least, most = group.get("minReplicas"), group.get("maxReplicas")
+        low, high = least.value or 0, ENDLESS if most.value is None else most.value
+        number = min(max(group.get("replicas").value or 0, low), high)
+        number = 0 if group.get("suspend").value else number * (hosts.value or 1)
+        role = str(name.value).replace(".", "-")
+        if role in (HEAD, SUBMITTER, *self.builder.roles):
+            self.report("group-name", name)
+            return number
+        self._write_group(role, group)
+        replicas = group.get("replicas") if group.get("replicas").value == number else least
+        self.put(("spec", "roles", role, "replicas"), replicas or name, number)
+        if (hosts.value or 1) > 1:
+            self.report("several-hosts", hosts)
+        return number
+
+    def _write_group(self, role: str, group: SourceValue) -> None:
+        """Write the role of the head, or of a worker group."""
+        template, main = group.get("template"), group.get("template", "spec", "containers", 0)
+        path = ("spec", "roles", role)
+        words = [*(main.value.get("command") or []), *(main.value.get("args") or [])]
+        start = self._start(role, group)
+        overwrite = self._annotation(template, OVERWRITE).lower() == "true"
+        own = overwrite or "ray start" in " ".join(words)
+        bare = {k: v for k, v in main.value.items() if own or k not in ("command", "args")}
+        self.builder.role(role, self._template(role, group), SourceValue(bare, main.path))
+        source = group.get("rayStartParams") or group
+        variables = self._variables(role, name=group.get("groupName").value or "headgroup")
+        env = self.builder.roles[role].get("env", {})
+        for name, value in variables.items():
+            if name not in env or name in FACTS["overwritten"]:
+                self.put((*path, "env", name), source, value)
+        if own:
+            self.put((*path, "env", "KUBERAY_GEN_RAY_START_CMD"), source, start)
+        else:
+            script = " ".join([*words, "&&"] if words else []) + f" ulimit -n 65536; exec {start}"
+            command = main.get("command") or main.get("args") or source
+            self.put((*path, "command"), command, ["/bin/bash", "-c", script.strip()])
+        resources = main.get("resources")
+        memory = resources.get("limits", "memory") or resources.get("requests", "memory")
+        mounts = [mount.get("mountPath") for mount in main.value.get("volumeMounts") or []]
+        if memory.value and FACTS["shared memory"] not in mounts:
+            self.put((*path, "shmSize"), memory, str(memory.value))
+
+    def _annotation(self, template: SourceValue, name: str) -> str:
+        """Return an annotation of a template, or of the resource."""
+        of_pod = template.get("metadata", "annotations", name).value
+        return str(of_pod or self.builder.resource.get("metadata", "annotations", name).value)
+
+    def _template(self, role: str, group: SourceValue) -> SourceValue:
+        """Return the pod template of a group, with the labels and variables that KubeRay adds."""
+        value = group.get("template").value
+        labels = {
+            **value.get("metadata", {}).get("labels", {}),
+            **(group.get("labels").value or {}),
+            "ray.io/is-ray-node": "yes",
+            "ray.io/cluster": self.builder.name,
+            "ray.io/node-type": HEAD if role == HEAD else "worker",
+            "ray.io/group": group.get("groupName").value or "headgroup",
+        }
+        spec = dict(value["spec"])
+        added = [{"name": k, "value": v} for k, v in self._head_names().items()]
+        if spec.get("initContainers"):
+            spec["initContainers"] = [
+                container | {"env": [*(container.get("env") or []), *added]}
+                for container in spec["initContainers"]
+            ]
+        metadata = value.get("metadata", {}) | {"labels": labels}
+        return SourceValue({"metadata": metadata, "spec": spec}, group.get("template").path)
+
+    def _head_names(self) -> dict[str, str]:
+        """Return the variables with the head's names in the cluster's DNS."""
+        namespace = self.builder.data["metadata"].get("namespace")
+        suffix = f".{namespace}.svc" if namespace else ""
+        return {"FQ_RAY_IP": f"{self.service}{suffix}", "RAY_IP": self.service}
+
+    def _variables(self, role: str, name: str) -> dict[str, Any]:
+        """Return the variables that KubeRay sets in a container of Ray."""
+        host = "127.0.0.1" if role == HEAD else self.service
+        variables: dict[str, Any] = {} if role == HEAD else self._head_names()
+        variables |= {
+            "RAY_CLUSTER_NAME": self.builder.name,
+            "RAY_NODE_TYPE_NAME": name,
+            "RAY_PORT": self.port,
+            "RAY_ADDRESS": f"{host}:{self.port}",
+        }
+        if role != HEAD and self.cluster.get("gcsFaultToleranceOptions"):
+            variables |= FACTS["worker with redis"]
+        return variables | self.token()
+
+    def token(self) -> dict[str, Any]:
+        """Return the variables with the token of the cluster, if it needs one."""
+        secret = {"secretKeyRef": {"name": self.builder.name, "key": "auth_token"}}
+        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": {"valueFrom": secret}}
+        return token if self._auth else {}
+
+    def _start(self, role: str, group: SourceValue) -> str:
+        """Return the command that starts Ray; see setMissingRayStartParams and convertParamMap."""
+        options: dict[str, str] = dict(group.get("rayStartParams").value or {})
+        amounts: dict[str, float] = {}
+        for name, amount in (group.get("resources").value or {}).items():
+            option = FACTS["resources"].get(name.lower(), "num-gpus" if _is_gpu(name) else "")
+            if option:
+                options[option] = str(_whole(amount))
+            else:
+                amounts[name] = float(parse(amount))
+        if amounts:
+            options["resources"] = _flow(amounts)
+        if group.get("labels").value:
+            labels = sorted(group.value["labels"].items())
+            options["labels"] = ",".join(f"{name}={value}" for name, value in labels)
+        own = FACTS["head"] if role == HEAD else {"address": f"{self.host}:{self.port}"}
+        for name in self._redis if role == HEAD else ():
+            own = {**own, f"redis-{name}": f"$REDIS_{name.upper()}"}
+        options = {**own, **FACTS["options"], **options, "block": "true"}
+        resources = group.get("template", "spec", "containers", 0, "resources")
+        limits = resources.get("limits").value or {}
+        for kind, name, option in FACTS["defaults"]:
+            if amount := resources.get(kind, name).value:
+                options.setdefault(option, str(_whole(amount)))
+        options |= _accelerators(options, limits)
+        flags = [_flag(name, value) for name, value in sorted(options.items())]
+        return " ".join(["ray start", *(["--head"] if role == HEAD else []), *filter(None, flags)])
+
+    @property
+    def _redis(self) -> dict[str, SourceValue]:
+        """The credentials for Redis that are set, by name."""
+        options = self.cluster.get("gcsFaultToleranceOptions")
+        names = ("username", "password")
+        credentials = {name: options.get(f"redis{name.capitalize()}") for name in names}
+        return {name: source for name, source in credentials.items() if source}
+
+    def _write_redis(self, options: SourceValue) -> None:
+        """Write the variables of a head that keeps its state in Redis."""
+        if not options:
+            return
+        path = ("spec", "roles", HEAD, "env")
+        self.put((*path, "RAY_REDIS_ADDRESS"), options.get("redisAddress"))
+        for name, source in self._redis.items():
+            value = source.get("value").value or source.value
+            self.put((*path, f"REDIS_{name.upper()}"), source, value)
+        namespace = options.get("externalStorageNamespace")
+        value = namespace.value or self.builder.name
+        self.put((*path, "RAY_external_storage_namespace"), namespace or options, value)
+        if not namespace.value:
+            self.report("ray-storage", options, name=self.builder.name)
+
+    def _write_scheduler(self) -> None:
+        """Write the gang of Volcano, which the labels of the resource request."""
+        labels = self.builder.resource.get("metadata", "labels")
+        scheduler = labels.get("ray.io/scheduler-name")
+        if scheduler.value == "volcano":
+            self.put(("spec", "scheduling", "gang"), scheduler)
+            self.put(("spec", "scheduling", "queue"), labels.get("volcano.sh/queue-name"))
+            priority = labels.get("ray.io/priority-class-name")
+            self.put(("spec", "scheduling", "priorityClassName"), priority)
+        elif labels.get("ray.io/gang-scheduling-enabled").value == "true":
+            self.report("ray-gang", labels.get("ray.io/gang-scheduling-enabled"))
+
+
+def _is_gpu(resource: str) -> bool:
+    """Return True for GPUs and parts of GPUs, as IsGPUResourceKey."""
+    return bool(re.search(r"gpu$|nvidia\.com/mig-\d+g\.\d+gb$", resource))
+
+
+def _whole(amount: Any) -> int:
+    """Return an amount, rounded up; 0 if it is not a quantity, which other checks report."""
+    try:
+        return ceil(parse(amount))
+    except ValueError:
+        return 0
+
+
+def _flow(amounts: Mapping[str, float]) -> str:
+    """Return amounts as a word of a shell script in JSON."""
+    whole = {name: int(n) if n == int(n) else n for name, n in sorted(amounts.items())}
+    return f"'{json.dumps(whole, separators=(',', ':'))}'"
+
+
+def _accelerators(options: Mapping[str, str], limits: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options for GPUs and an accelerator; see addWellKnownAcceleratorResources."""
+    added: dict[str, str] = {}
+    try:
+        amounts = json.loads(options.get("resources", "{}").strip("'\"` "))
+    except ValueError:
+        return added
+    gpus = [name for name in sorted(limits) if _is_gpu(name) and _whole(limits[name])]
+    if gpus and "num-gpus" not in options:
+        added["num-gpus"] = str(_whole(limits[gpus[0]]))
+    names = {k: v for k, v in FACTS["accelerators"].items() if k in limits and _whole(limits[k])}
+    if names and isinstance(amounts, dict) and not {*FACTS["accelerators"].values()} & {*amounts}:
+        first = min(names)
+        added["resources"] = _flow(amounts | {names[first]: _whole(limits[first])})
+    return added
+
+
+def _flag(name: str, value: str) -> str:
+    """Return an option of `ray start`; "" for a switch that is off."""
+    is_switch = value.lower() in ("true", "false") and name not in FACTS["options with booleans"]
+    if is_switch:
+        return f"--{name}" if value.lower() == "true" else ""
+    return f"--{name}={value}"
+
+
+class RayJob(Resource):
+    """A RayJob: a cluster, and the program that is submitted to it."""
+
+    def __init__(self, builder: Builder) -> None:
+        super().__init__(builder)
+        self.cluster = RayCluster(builder, self.spec.get("rayClusterSpec"))
+
+    def write(self) -> None:
+        """Write the job."""
+        if self.spec.get("clusterSelector").value:
+            self.report("other-cluster", self.spec.get("clusterSelector"))
+        interactive = self.spec.get("submissionMode").value == "InteractiveMode"
+        if interactive:
+            self.report("interactive", self.spec.get("submissionMode"))
+        if not self.cluster.cluster and not self.spec.get("clusterSelector").value:
+            self.report("no-cluster", self.spec)
+        own = self.spec.get("submitterPodTemplate", "spec", "containers", 0, "command").value
+        if not (own or interactive or str(self.spec.get("entrypoint").value or "").strip()):
+            self.report("no-entrypoint", self.spec.get("entrypoint") or self.spec)
+        if self.builder.collector.has_errors:
+            return
+        self.cluster.write()
+        self._write_submitter()
+        self._write_policies()
+
+    def _write_submitter(self) -> None:
+        """Write the role that submits the program and follows it."""
+        template, image = self.spec.get("submitterPodTemplate"), self.cluster.head
+        image = image.get("template", "spec", "containers", 0, "image")
+        entrypoint, path = self.spec.get("entrypoint"), ("spec", "roles", SUBMITTER)
+        if not template:
+            container = {**FACTS["submitter"], "image": image.value}
+            template = SourceValue({"spec": {"containers": [container]}}, entrypoint.path)
+        main = template.get("spec", "containers", 0)
+        if not main.get("image").value:
+            main = SourceValue({**main.value, "image": image.value}, main.path)
+        own = bool(main.get("command").value)
+        bare = {k: v for k, v in main.value.items() if own or k != "args"}
+        self.builder.role(SUBMITTER, template, SourceValue(bare, main.path))
+        uid = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}}
+        env = {"PYTHONUNBUFFERED": "1", **self.cluster.token()}
+        if own:
+            port = self.cluster.head.get("rayStartParams", "dashboard-port").value or 8265
+            dashboard = f"{self.cluster.host}:{port}"
+            env |= {"RAY_DASHBOARD_ADDRESS": dashboard, "RAY_JOB_SUBMISSION_ID": {"valueFrom": uid}}
+        else:
+            command = ["ray", "job", "submit", *self._options(), "--", *self._words(entrypoint)]
+            self.put((*path, "command"), entrypoint, command)
+            self.put(("spec", "options", "waitForWorkers"), entrypoint, value=True)
+        for name, value in env.items():
+            self.put((*path, "env", name), template, value)
+
+    def _options(self) -> Iterator[str]:
+        """Yield the options of the submission; see BuildJobSubmitCommand."""
+        spec = self.spec
+        runtime, metadata = spec.get("runtimeEnvYAML"), spec.get("metadata")
+        if runtime.value:
+            for document in read_documents(Text("", str(runtime.value))):
+                if isinstance(document, list):
+                    self.builder.refuse(runtime, document[0].message, code="not-yaml")
+                else:
+                    yield f"--runtime-env-json={json.dumps(document.data)}"
+        if metadata.value:
+            yield f"--metadata-json={json.dumps(metadata.value)}"
+        for name, option in FACTS["submission"].items():
+            if spec.get(name).value:
+                yield f"--{option}={spec.get(name).value}"
+
+    def _words(self, entrypoint: SourceValue) -> list[str]:
+        """Return the words of the program.
+
+        Bash reads the entrypoint in KubeRay's submitter, so it would run a second command of it.
+        """
+        text = str(entrypoint.value).strip().replace("\\\n", "")
+        if SHELL.search(QUOTED.sub("''", text)):
+            if self.spec.get("submissionMode").value != "HTTPMode":
+                self.report("ray-shell", entrypoint)
+            return ["sh", "-c", text]
+        try:
+            return shlex.split(text)
+        except ValueError:
+            self.report("ray-quotes", entrypoint)
+            return []
+
+    def _write_policies(self) -> None:
+        """Write how the job restarts and ends."""
+        spec, put, path = self.spec, self.put, ("spec", "runPolicy")
+        limit, ttl = spec.get("backoffLimit"), spec.get("ttlSecondsAfterFinished")
+        submitter: ValuePath = ("spec", "roles", SUBMITTER)
+        for name in ("suspend", "activeDeadlineSeconds"):
+            put((*path, name), spec.get(name))
+        if limit.value:
+            self.builder.restart_together(limit, "All")
+            put((*path, "backoffLimit"), limit)
+        else:
+            pod, retries = (
+                spec.get("submitterPodTemplate", "spec"),
+                spec.get("submitterConfig", "backoffLimit"),
+            )
+            policy = pod.get("restartPolicy")
+            put((*submitter, "restartPolicy"), policy or spec, policy.value or "Never")
+            if pod.get("containers", 0, "command").value:
+                number = 2 if retries.value is None else retries.value
+                put((*submitter, "backoffLimit"), retries or spec, number)
+            else:
+                # A retry of mlgen's submitter would run the program again.
+                put((*submitter, "backoffLimit"), retries or spec, 0)
+                if retries.value:
+                    self.report("submitter-retries", retries)
+        if ttl.value and not spec.get("shutdownAfterJobFinishes").value:
+            self.report("ttl-without-shutdown", ttl)
+        elif ttl.value:
+            put((*path, "ttlSecondsAfterFinished"), ttl)
+            self.report("ray-ttl", ttl)
+        elif spec.get("shutdownAfterJobFinishes").value:
+            put((*path, "cleanPodPolicy"), spec.get("shutdownAfterJobFinishes"), "Running")
+        self._write_deletion(spec.get("deletionStrategy"))
+        if spec.get("managedBy").value != "ray.io/kuberay-operator":
+            put((*path, "managedBy"), spec.get("managedBy"))
+        if spec.get("jobId").value:
+            self.report("submission-id", spec.get("jobId"))
+
+    def _write_deletion(self, strategy: SourceValue) -> None:
+        """Write the rules that delete workers, the cluster, or everything."""
+        rules = [
+            (rule.get("policy").value, rule.get("condition", "ttlSeconds").value or 0)
+            for rule in strategy.get("deletionRules").items()
+        ] + [(strategy.get(name, "policy").value, 0) for name in ("onSuccess", "onFailure")]
+        stops = [policy for policy, _ in rules if policy in ("DeleteCluster", "DeleteWorkers")]
+        deletes = [seconds for policy, seconds in rules if policy == "DeleteSelf"]
+        path = ("spec", "runPolicy")
+        if stops:
+            self.put((*path, "cleanPodPolicy"), strategy, "Running")
+        if deletes:
+            self.put((*path, "ttlSecondsAfterFinished"), strategy, max(deletes))
+        if stops or deletes:
+            self.report("deletion", strategy)
+
+
+def _write_job(builder: Builder) -> None:
+    RayJob(builder).write()
+    builder.share_templates()
+
+
+def _write_cluster(builder: Builder) -> None:
+    """Write a RayCluster, whose head runs until it is deleted."""
+    cluster, kind = RayCluster(builder, builder.spec), builder.resource.get("kind")
+    cluster.write()
+    path = ("spec", "roles", HEAD)
+    builder.put((*path, "restartPolicy"), kind, "OnFailure")
+    builder.put((*path, "backoffLimit"), kind, ENDLESS)
+    builder.put(("spec", "runPolicy", "suspend"), builder.spec.get("suspend"))
+    if builder.spec.get("managedBy").value != "ray.io/kuberay-operator":
+        builder.put(("spec", "runPolicy", "managedBy"), builder.spec.get("managedBy"))
+    builder.report("no-end", kind, service=cluster.service)
+    builder.share_templates()
+
+
+DIALECT = Dialect(
+    kinds={("ray.io/v1", "RayJob"): _write_job, ("ray.io/v1", "RayCluster"): _write_cluster}
+)
