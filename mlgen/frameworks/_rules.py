@@ -4,7 +4,8 @@ Each check compares one part of the job file with the roles of the finished topo
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -264,6 +265,41 @@ def _scheduling(topology: Topology) -> Iterator[Problem]:
         yield problem("same-key", spread=spread)
 
 
+def _queues(topology: Topology) -> Iterator[Problem]:
+    """Report a label or annotation with another queue than `scheduling.queue`, or than the first.
+
+    `schedulerName` may name the scheduler of a second kind of queue: Kueue admits a job, for
+    example, and KAI places its pods.
+    """
+    job = topology.job
+    scheduling, rows = job.scheduling, table("frameworks/fields")["queues"]
+    found: dict[ValuePath, tuple[str, str]] = {}
+    if scheduling.queue:
+        found["spec", "scheduling", "queue"] = scheduling.gang, scheduling.queue
+    # The template of all roles is one mapping. It is reported once.
+    templates = {id(each): (role, each) for role in job.roles.values() for each in role.templates}
+    places: list[tuple[ValuePath, Mapping[str, Any]]] = [
+        (("metadata",), {"labels": job.labels, "annotations": job.annotations})
+    ]
+    for role, template in templates.values():
+        place = ("spec", "roles", role.name, "template", "metadata")
+        places.append((place, template.get("metadata") or {}))
+    pods = (template.get("spec") or {} for _, template in templates.values())
+    several = scheduling.scheduler_name or any(pod.get("schedulerName") for pod in pods)
+    for at_metadata, metadata in places:
+        for name, (gang, kind) in rows.items():
+            value = (metadata.get(kind) or {}).get(name)
+            if not value:
+                continue
+            path: ValuePath = (*at_metadata, kind, name)
+            others = ((at, own) for at, own in found.items() if not several or own[0] == gang)
+            at, (_, queue) = next(others, ((), ("", value)))
+            if queue != value:
+                values = {"value": value, "other": ".".join(map(str, at)), "queue": queue}
+                yield replace(problem("two-queues", **values), path=path)
+            found[path] = gang, value
+
+
 def _tensorboard(topology: Topology) -> Iterator[Problem]:
     """Report a log folder that TensorBoard and the replicas do not share through a volume."""
     job = topology.job
@@ -377,6 +413,7 @@ CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     _host_ports,
     _rdma,
     _scheduling,
+    _queues,
     _tensorboard,
     _mounts,
     _role_names,

@@ -63,6 +63,10 @@ PLACED_TOGETHER = "kueue.x-k8s.io/podset-group-name"
 of the roles has a single pod, and that no role has slices
 (pkg/controller/jobframework/tas_validation.go, ValidatePodSetGroupingTopology)."""
 
+OWN_ROLE = "kueue.x-k8s.io/role-hash"
+"""The pod annotation with the role of a pod. By default, Kueue writes a hash of its requests
+(pkg/controller/jobs/pod/pod_controller.go, getRoleHash)."""
+
 INDEX_LABEL = "kueue.x-k8s.io/pod-group-pod-index-label"
 """The pod annotation that names the label with the index of a pod in its role
 (pkg/controller/jobs/pod/pod_webhook.go)."""
@@ -134,7 +138,8 @@ def _group(topology: Topology, role: Role) -> tuple[dict[str, str], dict[str, st
 def _topology_request(placement: Together, role: Role, *, grouped: bool) -> dict[str, str]:
     """Return the annotations with which Kueue chooses a domain, and a smaller one for each slice.
 
-    Kueue knows the index of a pod in an Indexed Job, but in a group only by its label.
+    Kueue knows the index of a pod in an Indexed Job, but in a group only by its label. It would
+    count the pods of roles with the same resources as one role.
     """
     request = {}
     if placement.key:
@@ -145,6 +150,7 @@ def _topology_request(placement: Together, role: Role, *, grouped: bool) -> dict
         request["kueue.x-k8s.io/podset-slice-size"] = str(size)
         if grouped:
             request[INDEX_LABEL] = SET_INDEX if role.serves else JOB_INDEX
+            request[OWN_ROLE] = role.name
     return request
 
 

@@ -601,3 +601,44 @@ def test_a_shell_that_keeps_a_signal_which_the_job_prepares_for(command, spec, m
     consequence = ", so it is killed before it can save its state"
     assert [p.message for p in problems] == ([message + consequence] if message else [])
     assert all(problem.warning and problem.hint.startswith("write exec") for problem in problems)
+
+
+KUEUE_LABEL, KAI_LABEL = "kueue.x-k8s.io/queue-name", "kai.scheduler/queue"
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+RESEARCH = Scheduling("kueue", "research")
+
+
+def queued(scheduling, metadata, of_job=None, **pod):
+    """The names of the queues that contradict others."""
+    of = role(spec={"templates": ({"metadata": metadata, "spec": pod},)}, decides=True)
+    labels = {KUEUE_LABEL: of_job} if of_job else {}
+    roles = {of.spec.name: of.spec}
+    job = TrainingJob("ctr", "generic", roles, labels=labels, scheduling=scheduling)
+    problems = _rules.contradictions(Topology(job, (of,)))
+    return [problem.path[-1] for problem in problems if "the queue" in problem.message]
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "metadata", "of_job", "wrong"),
+    [
+        (RESEARCH, {}, "research", []),
+        (RESEARCH, {}, "ads", [KUEUE_LABEL]),
+        (RESEARCH, {"labels": {KUEUE_LABEL: "ads"}}, None, [KUEUE_LABEL]),
+        (RESEARCH, {"labels": {KAI_LABEL: "ads"}}, None, [KAI_LABEL]),
+        (RESEARCH, {"labels": {KAI_LABEL: "research"}}, None, []),
+        (RESEARCH, {"annotations": {VOLCANO_QUEUE: "ads"}}, None, [VOLCANO_QUEUE]),
+        (Scheduling(), {"labels": {KAI_LABEL: "ads"}}, None, []),
+        (Scheduling(), {"labels": {KAI_LABEL: "ads"}}, "research", [KAI_LABEL]),
+        (Scheduling("volcano"), {}, "research", []),
+    ],
+)
+def test_a_job_has_one_queue(scheduling, metadata, of_job, wrong):
+    assert queued(scheduling, metadata, of_job) == wrong
+
+
+def test_a_second_scheduler_may_have_its_own_queue():
+    metadata = {"labels": {KAI_LABEL: "gpus", KUEUE_LABEL: "ads"}}
+    with_kai = Scheduling("kueue", "research", scheduler_name="kai-scheduler")
+
+    assert queued(with_kai, metadata) == [KUEUE_LABEL]
+    assert queued(RESEARCH, metadata, schedulerName="kai-scheduler") == [KUEUE_LABEL]

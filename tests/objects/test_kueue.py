@@ -138,6 +138,7 @@ def test_kueue_places_consecutive_replicas_together(of, others, size, index):
     assert annotations[SLICES] == "rack"
     assert annotations[SIZE] == size
     assert annotations.get(INDEX) == index
+    assert annotations.get("kueue.x-k8s.io/role-hash") == (index and of.name)
     assert not any("podset-required" in name for name in annotations)
 
 
