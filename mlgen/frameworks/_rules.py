@@ -4,7 +4,7 @@ Each check compares one part of the job file with the roles of the finished topo
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
@@ -278,26 +278,22 @@ def _queues(topology: Topology) -> Iterator[Problem]:
         found["spec", "scheduling", "queue"] = scheduling.gang, scheduling.queue
     # The template of all roles is one mapping. It is reported once.
     templates = {id(each): (role, each) for role in job.roles.values() for each in role.templates}
-    places: list[tuple[ValuePath, Mapping[str, Any]]] = [
-        (("metadata",), {"labels": job.labels, "annotations": job.annotations})
-    ]
-    for role, template in templates.values():
-        place = ("spec", "roles", role.name, "template", "metadata")
-        places.append((place, template.get("metadata") or {}))
     pods = (template.get("spec") or {} for _, template in templates.values())
     several = scheduling.scheduler_name or any(pod.get("schedulerName") for pod in pods)
-    for at_metadata, metadata in places:
-        for name, (gang, kind) in rows.items():
-            value = (metadata.get(kind) or {}).get(name)
-            if not value:
-                continue
-            path: ValuePath = (*at_metadata, kind, name)
+    for name, (gang, *fields) in rows.items():
+        marks: list[tuple[ValuePath, Any]] = [((*fields, name), getattr(job, fields[-1]).get(name))]
+        for role, template in templates.values():
+            place = ("spec", "roles", role.name, "template", *fields, name)
+            inner: Any = reduce(lambda part, step: part.get(step) or {}, fields, template)
+            marks.append((place, inner.get(name)))
+        for path, value in marks:
             others = ((at, own) for at, own in found.items() if not several or own[0] == gang)
             at, (_, queue) = next(others, ((), ("", value)))
-            if queue != value:
+            if value and queue != value:
                 values = {"value": value, "other": ".".join(map(str, at)), "queue": queue}
                 yield replace(problem("two-queues", **values), path=path)
-            found[path] = gang, value
+            if value:
+                found[path] = gang, value
 
 
 def _tensorboard(topology: Topology) -> Iterator[Problem]:

@@ -44,9 +44,14 @@ def test_helpers_need_no_quota_of_what_the_job_does_not_request(any_team):
 def test_a_resource_that_the_queue_does_not_cover(any_team):
     team = any_team({"cpu": 4})
 
-    team.apply(JOB.replace("RESOURCES", ", memory: 1Gi"))
+    job = JOB.replace("RESOURCES", ", memory: 1Gi")
+    team.apply(job)
 
-    team.until_waiting("job-gemma", "resource memory unavailable in ClusterQueue")
+    message = "resource memory unavailable in ClusterQueue"
+    team.until_waiting("job-gemma", message)
+    status = " ".join(team.mlgen("status", job=job).split())
+    assert "in the queue research: couldn't assign flavors to pod set main" in status
+    assert message in status
     assert not team.pods("gemma")
 
 
