@@ -317,13 +317,14 @@ NATIVE = "scheduling.k8s.io"
 
 GROUP: tuple[ValuePath, ...] = (
     ("metadata", "annotations", "scheduling.k8s.io/group-name"),
+    ("metadata", "annotations", "pod-group-name"),
     ("metadata", "labels", "scheduling.x-k8s.io/pod-group"),
     ("spec", "schedulingGroup", "podGroupName"),
 )
 """The paths of the PodGroup's name in a pod template, one for each gang scheduler."""
 
-VOLCANO = "scheduling.volcano.sh"
-"""The API group of Volcano's PodGroup."""
+OWN_SCHEDULER = {"scheduling.volcano.sh": "volcano", "scheduling.run.ai": "kai-scheduler"}
+"""The API groups of PodGroups that Kubernetes' own scheduler never handles, with the scheduler."""
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -391,7 +392,7 @@ def _other_schedulers(
 ) -> Iterator[Located]:
     """Yield a problem for pods of another scheduler, if the gang's scheduler lacks them.
 
-    A gang scheduler counts only its own pods. Volcano's is never Kubernetes' own.
+    A gang scheduler counts only its own pods.
 
     Args:
         group: the PodGroup.
@@ -403,8 +404,8 @@ def _other_schedulers(
     for pods in members:
         counts[_scheduler(pods)] += pods.count or 0
     gang = max(counts, key=lambda name: (name != DEFAULT_SCHEDULER, counts[name]), default="")
-    if gang == DEFAULT_SCHEDULER and group_of(group["apiVersion"]) == VOLCANO:
-        gang = "volcano"
+    if gang == DEFAULT_SCHEDULER:
+        gang = OWN_SCHEDULER.get(group_of(group["apiVersion"]), gang)
     for pods in distinct if counts[gang] < least else ():
         if _scheduler(pods) != gang:
             message = f"{title(pods.item)} has schedulerName {_scheduler(pods)}, but {gang} starts "

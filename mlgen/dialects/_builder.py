@@ -87,6 +87,9 @@ PER_ROLE = ("replicas", "restartScope", "backoffLimit")
 """Fields that are never shared by all roles."""
 
 
+QUEUE = ("spec", "scheduling", "queue")
+
+
 class Builder:
     """A TrainingJob that is being built.
 
@@ -162,6 +165,9 @@ class Builder:
         target: Any = self.data
         for step in path[:-1]:
             target = target.setdefault(step, {})
+        if path == QUEUE and target.get("queue") not in (None, value):
+            message = f"the queue {value} contradicts {KUEUE_QUEUE}: {target['queue']}"
+            self.refuse(source, message, "keep one of them", "combination")
         target[path[-1]] = value
         self.origins[path] = source.path
 

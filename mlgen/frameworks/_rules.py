@@ -5,6 +5,7 @@ Each check compares one part of the job file with the roles of the finished topo
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -225,29 +226,74 @@ def _rdma(topology: Topology) -> Iterator[Problem]:
         yield problem("rdma-needs-privilege")
 
 
+QUEUES = {"kueue": "LocalQueue", "kai": "KAI queue"}
+"""The gang schedulers that start no job without a queue, and what they call one."""
+
+
 def _scheduling(topology: Topology) -> Iterator[Problem]:
     """Report fields that the gang scheduler ignores, and a minimum above the number of pods.
 
     `schemas/frameworks/fields.json` lists the fields of each scheduler. Kueue always admits all
-    pods of a group together.
+    pods of a group together. It places only complete slices (kubernetes-sigs/kueue v0.19.2,
+    pkg/controller/tas/topology_ungater.go, readRanksIfAvailable).
     """
     scheduling = topology.job.scheduling
     fields = table("frameworks/fields")["gang"]
-    for name in written(scheduling):
+    together, spread = scheduling.topology, scheduling.spread
+    of_topology = (f"topology.{name}" for name in written(together)) if together else ()
+    for name in (*written(scheduling), *of_topology):
         gangs = [f"gang: {gang}" for gang, names in fields.items() if name in names]
         if gangs and name not in fields[scheduling.gang]:
-            used = listed(gangs, "or")
-            yield problem("gang-field-unused", scheduling=scheduling, name=name, gangs=used)
-    if scheduling.gang == "kueue" and not scheduling.queue:
-        yield problem("kueue-without-queue")
+            values = {"scheduling": scheduling, "name": name, "gangs": listed(gangs, "or")}
+            yield problem("gang-field-unused", ("scheduling", *name.split(".")), **values)
+    if scheduling.gang in QUEUES and not scheduling.queue:
+        kind = QUEUES[scheduling.gang]
+        yield problem("gang-without-queue", scheduling=scheduling, kind=kind)
+    if together and not (together.key or together.slice) and together.tier is None:
+        yield problem("topology-without-key")
+    if together and together.slice:
+        size = together.slice.size
+        for role in topology.roles:
+            if role.replicas > size and role.replicas % size:
+                yield problem("slice-size", role=role, size=size)
     pods = sum(role.replicas for role in topology.roles if not role.orders)
     if scheduling.min_member is not None and scheduling.min_member > pods:
         in_order = any(role.orders for role in topology.roles)
         rule = "min-member-in-order" if in_order else "min-member"
         yield problem(rule, least=scheduling.min_member, pods=pods)
-    together, spread = scheduling.topology, scheduling.spread
     if together and spread and together.key == spread.key:
         yield problem("same-key", spread=spread)
+
+
+def _queues(topology: Topology) -> Iterator[Problem]:
+    """Report a label or annotation with another queue than `scheduling.queue`, or than the first.
+
+    `schedulerName` may name the scheduler of a second kind of queue: Kueue admits a job, for
+    example, and KAI places its pods.
+    """
+    job = topology.job
+    scheduling, rows = job.scheduling, table("frameworks/fields")["queues"]
+    found: dict[ValuePath, tuple[str, str]] = {}
+    if scheduling.queue:
+        found["spec", "scheduling", "queue"] = scheduling.gang, scheduling.queue
+    # The template of all roles is one mapping. It is reported once.
+    templates = {id(each): (role, each) for role in job.roles.values() for each in role.templates}
+    pods = (template.get("spec") or {} for _, template in templates.values())
+    several = scheduling.scheduler_name or any(pod.get("schedulerName") for pod in pods)
+    for name, (gang, *fields) in rows.items():
+        marks: list[tuple[ValuePath, Any]] = [((*fields, name), getattr(job, fields[-1]).get(name))]
+        for role, template in templates.values():
+            place = ("spec", "roles", role.name, "template", *fields, name)
+            inner: Any = reduce(lambda part, step: part.get(step) or {}, fields, template)
+            marks.append((place, inner.get(name)))
+        for path, value in marks:
+            others = ((at, own) for at, own in found.items() if not several or own[0] == gang)
+            at, (_, queue) = next(others, ((), ("", value)))
+            if value and queue != value:
+                values = {"value": value, "other": ".".join(map(str, at)), "queue": queue}
+                yield replace(problem("two-queues", **values), path=path)
+            if value:
+                found[path] = gang, value
 
 
 def _tensorboard(topology: Topology) -> Iterator[Problem]:
@@ -363,6 +409,7 @@ CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     _host_ports,
     _rdma,
     _scheduling,
+    _queues,
     _tensorboard,
     _mounts,
     _role_names,

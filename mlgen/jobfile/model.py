@@ -307,7 +307,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Placement:
-    """Place the job's pods in one topology domain, or in different ones.
+    """Spread the job's pods over topology domains.
 
     Attributes:
         key: the node label that contains the domain.
@@ -318,17 +318,44 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class Slice:
+    """Place each `size` consecutive replicas of a role in one domain of the node label `key`."""
+
+    key: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Together:
+    """Place the job's pods in one topology domain.
+
+    Attributes:
+        key: the node label that contains the domain.
+        tier: the number or name of the highest tier of Volcano's HyperNodes.
+        name: the Topology of KAI with the node label.
+        slice: smaller domains, with Kueue.
+    """
+
+    key: str | None = None
+    mode: Literal["required", "preferred"] = "required"
+    tier: int | str | None = None
+    name: str | None = None
+    slice: Slice | None = None
+
+
+@dataclass(frozen=True)
 class Scheduling:
     """How the job's pods are scheduled. `min_member` is a number of pods."""
 
-    gang: Literal["none", "kubernetes", "volcano", "coscheduling", "kueue"] = "none"
+    gang: Literal["none", "kubernetes", "volcano", "coscheduling", "kueue", "kai"] = "none"
     queue: str | None = None
     priority_class_name: str | None = None
     min_member: int | None = None
     min_resources: Mapping[str, str] | None = None
     schedule_timeout_seconds: int | None = None
     scheduler_name: str | None = None
-    topology: Placement | None = None
+    disruption: Literal["Pod", "All"] = "Pod"
+    topology: Together | None = None
     spread: Placement | None = None
 
 

@@ -19,8 +19,10 @@ from mlgen.jobfile.model import (
     RunPolicy,
     Scheduling,
     Security,
+    Slice,
     SuccessPolicy,
     Tensorboard,
+    Together,
     TrainingJob,
     WaitFor,
     WaitPolicy,
@@ -111,10 +113,11 @@ PARTS: Mapping[str, type] = {
     "run_policy": RunPolicy,
     "scheduling": Scheduling,
     "security": Security,
+    "slice": Slice,
     "spread": Placement,
     "success_policy": SuccessPolicy,
     "tensorboard": Tensorboard,
-    "topology": Placement,
+    "topology": Together,
     "wait": WaitPolicy,
 }
 """The fields that are dataclasses of the model."""

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
-from mlgen.live import reasons
+from mlgen.live import kueue, reasons
 from mlgen.live.kubectl import Kubectl
 from mlgen.live.reasons import Reason, shortened
 from mlgen.objects import supervisor
@@ -50,6 +50,9 @@ BRIEF = (reasons.NOT_READY, reasons.STARTING)
 
 LATE_SECONDS = 60.0
 """Seconds after which the end of the deciding Job counts without a record of the supervisor."""
+
+GATED = "SchedulingGated"
+"""The reason of the condition of a pod with scheduling gates, which Kueue removes."""
 
 MAX_PEERS = 3
 """Limit of missing peers in a message."""
@@ -91,6 +94,7 @@ class Snapshot:
         namespace: of the objects; "" if there are none.
         now: the time, in seconds since the epoch.
         events: warnings of the namespace, the latest last, if a pod cannot start; else ().
+        queue: where and why the job waits in Kueue's queue, or "".
     """
 
     rendered: Rendered
@@ -101,6 +105,7 @@ class Snapshot:
     namespace: str
     now: float
     events: Sequence[Object] = ()
+    queue: str = ""
 
     @property
     def missing(self) -> list[Workload]:
@@ -126,6 +131,7 @@ def snapshots(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[Snapshot]:
         found[namespace] = kubectl.objects(*words, namespace=namespace)
     now = time.time()
     taken = [snapshot(job, found[job.job.namespace], now) for job in jobs]
+    taken = [replace(each, queue=_queue(kubectl, each)) for each in taken]
     stuck = dict.fromkeys(each.rendered.job.namespace for each in taken if _is_stuck(each))
     events = {namespace: _warnings(kubectl, namespace) for namespace in stuck}
     return [replace(each, events=events.get(each.rendered.job.namespace, ())) for each in taken]
@@ -171,6 +177,20 @@ def _is_stuck(taken: Snapshot) -> bool:
     """Return whether a workload lacks pods, or the containers of a pod are not created."""
     starting = (reasons.reason(item, pod).word == reasons.STARTING for item, _, pod in taken.pods)
     return bool(cluster.short_of_pods(taken.plan, taken.seen, taken.now)) or any(starting)
+
+
+def _queue(kubectl: Kubectl, taken: Snapshot) -> str:
+    """Return where and why a job waits in Kueue's queue; "" if it does not wait."""
+    scheduling = taken.rendered.job.scheduling
+    jobs = [each for each in taken.seen.workloads.values() if each and each["kind"] == "Job"]
+    gates = (cluster.condition(each.pod, "PodScheduled", "False") for each in taken.pods)
+    waits = any(map(is_suspended, jobs)) or any(
+        gate and gate.get("reason") == GATED for gate in gates
+    )
+    if scheduling.gang != "kueue" or not scheduling.queue or not waits:
+        return ""
+    owners = {each["metadata"]["uid"] for each in (*jobs, *(pod for _, _, pod in taken.pods))}
+    return kueue.reason(kubectl, taken.namespace, scheduling.queue, owners)
 
 
 def _warnings(kubectl: Kubectl, namespace: str | None) -> list[Object]:
@@ -356,7 +376,7 @@ def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, floa
     if record and record.phase in STEPS:
         phase, message = "Restarting", f"{status.why(record)}; {STEPS[record.phase]}"
     elif present and all(is_suspended(each) for each in present) and not _is_held(snapshot):
-        return "Suspended", 0.0, "suspended by runPolicy.suspend or a queue", 0
+        return "Suspended", 0.0, snapshot.queue or "suspended by runPolicy.suspend or a queue", 0
     elif any(each["status"].get(key) for each in present for key in ("ready", "succeeded")):
         phase, message = "Running", ""
         if record and status.is_stalled(snapshot.seen.status):
@@ -365,7 +385,7 @@ def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, floa
     elif record and snapshot.seen.status.get("Restarting", "").startswith("True "):
         phase, message = "Restarting", STEPS["Starting"]
     else:
-        phase, message = "Pending", ""
+        phase, message = "Pending", snapshot.queue
     return phase, _since(snapshot, "Created" if phase == "Pending" else phase), message, 0
 
 

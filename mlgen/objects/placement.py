@@ -5,6 +5,7 @@ kind of PodGroup, which makes it start all pods of a job together:
 
 - Volcano: `scheduling.k8s.io/group-name` (volcano.sh/apis, scheduling/v1beta1/labels.go),
 - coscheduling: `scheduling.x-k8s.io/pod-group` (scheduler-plugins, apis/scheduling/v1alpha1),
+- KAI: the annotation `pod-group-name` (kai-scheduler/KAI-Scheduler v0.17.0, docs/batch/README.md),
 - Kubernetes' own: the field `schedulingGroup` (k8s.io/api v0.37.0, core/v1),
 - Kueue: `kueue.x-k8s.io/pod-group-name`, and the number of pods in
   `kueue.x-k8s.io/pod-group-total-count` instead of a PodGroup
@@ -15,9 +16,9 @@ kind of PodGroup, which makes it start all pods of a job together:
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlgen.jobfile.model import Placement, TrainingJob
+from mlgen.jobfile.model import Placement, Together, TrainingJob
 from mlgen.kubernetes import pod_resources
-from mlgen.kubernetes.labels import KUEUE, KUEUE_QUEUE
+from mlgen.kubernetes.labels import JOB_INDEX, KUEUE, KUEUE_QUEUE, SET_INDEX
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import ROLE, app_labels, metadata, selector
@@ -25,14 +26,28 @@ from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Topology
 
-SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
+SCHEDULERS = {
+    "volcano": "volcano",
+    "coscheduling": "scheduler-plugins-scheduler",
+    "kai": "kai-scheduler",
+}
 """The schedulers' names in their projects' Helm charts."""
 
 API_VERSIONS = {
     "volcano": "scheduling.volcano.sh/v1beta1",
     "coscheduling": "scheduling.x-k8s.io/v1alpha1",
     "kubernetes": "scheduling.k8s.io/v1beta1",
+    "kai": "scheduling.run.ai/v2alpha2",
 }
+
+KAI_QUEUE = "kai.scheduler/queue"
+"""The pod label with the queue of a pod for which KAI creates a PodGroup itself."""
+
+OWN_GROUP = {"kai.scheduler/skip-podgrouper": "true"}
+"""With this pod annotation, KAI 0.15 and later does not create a PodGroup for each Job."""
+
+MODES = {"required": "hard", "preferred": "soft"}
+"""Volcano's modes of a network topology."""
 
 TERMINATED = "TerminationTarget"
 """The condition that Kueue sets on a group's pods to stop them, for example to preempt the group
@@ -57,8 +72,16 @@ RELEASE = "kueue"
 
 PLACED_TOGETHER = "kueue.x-k8s.io/podset-group-name"
 """The pod annotation that places the pods of two roles in the same domain. Kueue requires that one
-of the roles has a single pod
+of the roles has a single pod, and that no role has slices
 (pkg/controller/jobframework/tas_validation.go, ValidatePodSetGroupingTopology)."""
+
+OWN_ROLE = "kueue.x-k8s.io/role-hash"
+"""The pod annotation with the role of a pod. By default, Kueue writes a hash of its requests
+(pkg/controller/jobs/pod/pod_controller.go, getRoleHash)."""
+
+INDEX_LABEL = "kueue.x-k8s.io/pod-group-pod-index-label"
+"""The pod annotation that names the label with the index of a pod in its role
+(pkg/controller/jobs/pod/pod_webhook.go)."""
 
 
 def is_single_job(topology: Topology) -> bool:
@@ -79,7 +102,7 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
     """Return the pod template patch that places a role's pods."""
     job, spec = topology.job, role.spec
     scheduling = job.scheduling
-    labels, annotations = ({}, {}) if role.orders else _group(topology, role)
+    labels, annotations = _group(topology, role)
     is_native = scheduling.gang == "kubernetes" and not role.orders
     fields = {
         "schedulerName": scheduling.scheduler_name or SCHEDULERS.get(scheduling.gang),
@@ -103,6 +126,11 @@ def _group(topology: Topology, role: Role) -> tuple[dict[str, str], dict[str, st
     """
     job, placement = topology.job, topology.job.scheduling.topology
     gang = job.scheduling.gang
+    if gang == "kai":
+        member = {} if role.orders else {"pod-group-name": job.name, **OWN_GROUP}
+        return {KAI_QUEUE: job.scheduling.queue or ""}, member
+    if role.orders:
+        return {}, {}
     if gang == "volcano":
         return {}, {"scheduling.k8s.io/group-name": job.name, "volcano.sh/task-spec": role.name}
     if gang == "coscheduling":
@@ -117,18 +145,38 @@ def _group(topology: Topology, role: Role) -> tuple[dict[str, str], dict[str, st
         annotations["kueue.x-k8s.io/pod-group-total-count"] = str(pod_count(topology))
         annotations[POD_SET] = role.name
     if placement and is_queued(topology):
-        annotations[f"kueue.x-k8s.io/podset-{placement.mode}-topology"] = placement.key
+        annotations |= _topology_request(placement, role, grouped=is_group(topology))
     return labels, annotations
+
+
+def _topology_request(placement: Together, role: Role, *, grouped: bool) -> dict[str, str]:
+    """Return the annotations with which Kueue chooses a domain, and a smaller one for each slice.
+
+    Kueue knows the index of a pod in an Indexed Job, but in a group only by its label. It would
+    count the pods of roles with the same resources as one role.
+    """
+    request = {}
+    if placement.key:
+        request[f"kueue.x-k8s.io/podset-{placement.mode}-topology"] = placement.key
+    if placement.slice:
+        size = min(placement.slice.size, role.replicas)
+        request["kueue.x-k8s.io/podset-slice-required-topology"] = placement.slice.key
+        request["kueue.x-k8s.io/podset-slice-size"] = str(size)
+        if grouped:
+            request[INDEX_LABEL] = SET_INDEX if role.serves else JOB_INDEX
+            request[OWN_ROLE] = role.name
+    return request
 
 
 def _affinity(job: TrainingJob, user_affinity: Mapping[str, Any]) -> dict[str, Any]:
     """Return the user's affinity, plus a term that keeps the job's pods in one topology domain.
 
-    Kueue uses annotations instead of the term.
+    Kueue uses annotations instead of the term. With other schedulers, the term also applies to the
+    roles that are not in the gang, and if the scheduler ignores the constraint of the PodGroup.
     """
     affinity = dict(user_affinity)
     placement = job.scheduling.topology
-    if placement is None or job.scheduling.gang == "kueue":
+    if placement is None or placement.key is None or job.scheduling.gang == "kueue":
         return affinity
     term: dict[str, Any] = {
         "labelSelector": {"matchLabels": selector(job)},
@@ -178,17 +226,40 @@ def pod_group(
         members = pod_count(topology)
     is_native = gang == "kubernetes"
     resources = dict(scheduling.min_resources or _min_resources(workloads, members))
+    constraint = _constraint(gang, scheduling.topology) if scheduling.topology else None
     yield filled(
         "podgroup",
         api_version=API_VERSIONS[gang],
         metadata=metadata(job, job.name, "gang"),
         min_count=members if is_native else None,
         min_member=None if is_native else members,
-        min_resources=None if is_native else resources or None,
+        min_resources=resources or None if gang in ("volcano", "coscheduling") else None,
+        topology=constraint if is_native else None,
+        disruption={"all": {}} if scheduling.disruption == "All" else None,
+        network_topology=constraint if gang == "volcano" else None,
+        topology_constraint=constraint if gang == "kai" else None,
         queue=scheduling.queue,
         priority_class=None if gang == "coscheduling" else scheduling.priority_class_name,
         timeout=scheduling.schedule_timeout_seconds,
     )
+
+
+def _constraint(gang: str, placement: Together) -> Any:
+    """Return the constraint with which a scheduler chooses a topology domain for a PodGroup.
+
+    None if the scheduler has none. Kubernetes has no preferred domains (k8s.io/api v0.37.0,
+    scheduling/v1beta1). Volcano has tiers instead of node labels (volcano.sh/apis v1.15.0,
+    scheduling/v1beta1/types.go). KAI reads the levels from a Topology.
+    """
+    key, mode, tier = placement.key, placement.mode, placement.tier
+    if gang == "kubernetes" and key and mode == "required":
+        return [{"key": key}]
+    if gang == "volcano" and tier is not None:
+        field = "highestTierAllowed" if isinstance(tier, int) else "highestTierName"
+        return {"mode": MODES[mode], field: tier}
+    if gang == "kai" and placement.name:
+        return {"topology": placement.name, f"{mode}TopologyLevel": key}
+    return None
 
 
 def _min_resources(
@@ -279,7 +350,8 @@ def annotate(topology: Topology, workloads: Sequence[tuple[Role, dict[str, Any]]
     ends = not topology.supervised and (serves or not retries)
     annotations = {**NOT_RETRIED} if ends else {}
     sizes = [role.replicas for role in topology.roles]
-    if topology.job.scheduling.topology and sorted(sizes)[:-1] == [1]:
+    placement = topology.job.scheduling.topology
+    if placement and not placement.slice and sorted(sizes)[:-1] == [1]:
         annotations[PLACED_TOGETHER] = topology.job.name
     for _, manifest in workloads:
         own = manifest["spec"]["template"]["metadata"].setdefault("annotations", {})

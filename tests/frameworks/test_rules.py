@@ -15,8 +15,10 @@ from mlgen.jobfile.model import (
     RunPolicy,
     Scheduling,
     Security,
+    Slice,
     SuccessPolicy,
     Tensorboard,
+    Together,
     TrainingJob,
     WaitPolicy,
 )
@@ -414,18 +416,37 @@ def test_rdma_hardware_of_the_node_needs_privileged_pods(profile, wrong):
         (Scheduling("kueue", "q", min_resources={}), ["minResources"]),
         (Scheduling("none", "q", min_member=1), ["queue", "minMember"]),
         (Scheduling("volcano", min_member=2), ["minMember"]),
-        (Scheduling(topology=Placement("zone"), spread=Placement("host")), []),
-        (Scheduling(topology=Placement("zone"), spread=Placement("zone")), ["spread"]),
-        (Scheduling(topology=Placement("zone")), []),
+        (Scheduling(topology=Together("zone"), spread=Placement("host")), []),
+        (Scheduling(topology=Together("zone"), spread=Placement("zone")), ["spread"]),
+        (Scheduling(topology=Together("zone")), []),
+        (Scheduling("kubernetes", disruption="All"), []),
+        (Scheduling("volcano", disruption="All"), ["disruption"]),
+        (Scheduling("volcano", topology=Together(tier=0)), []),
+        (Scheduling("kueue", "q", topology=Together("zone", tier=0)), ["topology.tier"]),
+        (Scheduling("kai", "q", topology=Together("zone", name="zones")), []),
+        (Scheduling("kai", "q", topology=Together(name="zones")), ["topology"]),
+        (Scheduling("none", topology=Together("zone", name="zones")), ["topology.name"]),
+        (Scheduling("kueue", "q", topology=Together(slice=Slice("rack", 2))), []),
+        (Scheduling("volcano", topology=Together("zone", slice=Slice("a", 2))), ["topology.slice"]),
     ],
 )
 def test_each_gang_scheduler_has_its_own_fields(scheduling, wrong):
     assert paths(scheduling=scheduling) == [f"scheduling.{name}" for name in wrong]
 
 
-def test_kueue_needs_a_queue():
-    assert reported(scheduling=Scheduling("kueue")) == [
-        ("scheduling", "gang: kueue requires queue")
+@pytest.mark.parametrize("gang", ["kueue", "kai"])
+def test_some_gang_schedulers_need_a_queue(gang):
+    assert reported(scheduling=Scheduling(gang)) == [("scheduling", f"gang: {gang} requires queue")]
+
+
+def test_the_replicas_of_a_role_fill_its_slices():
+    placement = Together("zone", slice=Slice("rack", 4))
+    scheduling = Scheduling("kueue", "q", topology=placement)
+    fitting = (role("a"), role("b", replicas=3), role("c", replicas=8))
+
+    assert paths(*fitting, scheduling=scheduling) == []
+    assert reported(role("a", replicas=6), scheduling=scheduling) == [
+        ("scheduling.topology.slice.size", "a has 6 replicas, which is not a multiple of 4")
     ]
 
 
@@ -580,3 +601,44 @@ def test_a_shell_that_keeps_a_signal_which_the_job_prepares_for(command, spec, m
     consequence = ", so it is killed before it can save its state"
     assert [p.message for p in problems] == ([message + consequence] if message else [])
     assert all(problem.warning and problem.hint.startswith("write exec") for problem in problems)
+
+
+KUEUE_LABEL, KAI_LABEL = "kueue.x-k8s.io/queue-name", "kai.scheduler/queue"
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+RESEARCH = Scheduling("kueue", "research")
+
+
+def queued(scheduling, metadata, of_job=None, **pod):
+    """The names of the queues that contradict others."""
+    of = role(spec={"templates": ({"metadata": metadata, "spec": pod},)}, decides=True)
+    labels = {KUEUE_LABEL: of_job} if of_job else {}
+    roles = {of.spec.name: of.spec}
+    job = TrainingJob("ctr", "generic", roles, labels=labels, scheduling=scheduling)
+    problems = _rules.contradictions(Topology(job, (of,)))
+    return [problem.path[-1] for problem in problems if "the queue" in problem.message]
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "metadata", "of_job", "wrong"),
+    [
+        (RESEARCH, {}, "research", []),
+        (RESEARCH, {}, "ads", [KUEUE_LABEL]),
+        (RESEARCH, {"labels": {KUEUE_LABEL: "ads"}}, None, [KUEUE_LABEL]),
+        (RESEARCH, {"labels": {KAI_LABEL: "ads"}}, None, [KAI_LABEL]),
+        (RESEARCH, {"labels": {KAI_LABEL: "research"}}, None, []),
+        (RESEARCH, {"annotations": {VOLCANO_QUEUE: "ads"}}, None, [VOLCANO_QUEUE]),
+        (Scheduling(), {"labels": {KAI_LABEL: "ads"}}, None, []),
+        (Scheduling(), {"labels": {KAI_LABEL: "ads"}}, "research", [KAI_LABEL]),
+        (Scheduling("volcano"), {}, "research", []),
+    ],
+)
+def test_a_job_has_one_queue(scheduling, metadata, of_job, wrong):
+    assert queued(scheduling, metadata, of_job) == wrong
+
+
+def test_a_second_scheduler_may_have_its_own_queue():
+    metadata = {"labels": {KAI_LABEL: "gpus", KUEUE_LABEL: "ads"}}
+    with_kai = Scheduling("kueue", "research", scheduler_name="kai-scheduler")
+
+    assert queued(with_kai, metadata) == [KUEUE_LABEL]
+    assert queued(RESEARCH, metadata, schedulerName="kai-scheduler") == [KUEUE_LABEL]

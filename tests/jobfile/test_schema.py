@@ -146,7 +146,7 @@ PARTS = {
     "network/hostPorts": job.HostPorts,
     "network/rdma": job.Rdma,
     "scheduling": job.Scheduling,
-    "scheduling/topology": job.Placement,
+    "scheduling/topology": job.Together,
     "scheduling/spread": job.Placement,
     "security": job.Security,
     "tensorboard": job.Tensorboard,

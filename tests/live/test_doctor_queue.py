@@ -43,7 +43,7 @@ def doctor(cluster, run, tmp_path):
         "apply --dry-run=server": Outcome(0, "", ""),
     }
 
-    def examine(text=JOB, **answers):
+    def examine(text=JOB, kept="Queue ", **answers):
         cluster.answers |= {f"get {name}.kueue.x-k8s.io": each for name, each in answers.items()}
         file = tmp_path / "job.yaml"
         file.write_text(text)
@@ -51,7 +51,7 @@ def doctor(cluster, run, tmp_path):
         return [
             " ".join(row.split())
             for row in rows
-            if "Queue " in row and " LocalQueue research  " not in row
+            if kept in row and " LocalQueue research  " not in row
         ]
 
     return examine
@@ -71,6 +71,27 @@ def test_a_queue_that_is_active(doctor):
 )
 def test_a_queue_that_admits_nothing(found, row, doctor):
     assert doctor(clusterqueues=found) == [row]
+
+
+RAW = "get --raw /apis/visibility.kueue.x-k8s.io/v1beta"
+
+
+@pytest.mark.parametrize(
+    ("answer", "row"),
+    [
+        (Outcome(0, '{"items": null}', ""), "ok queue position mlgen status shows it"),
+        (FORBIDDEN, "note queue position mlgen status cannot show it: you do not have permission"),
+        (
+            Outcome(1, "", "Error from server (NotFound): the server could not find the resource"),
+            "note queue position mlgen status cannot show it: the cluster does not serve",
+        ),
+    ],
+)
+def test_the_position_in_a_queue_is_information(answer, row, cluster, doctor):
+    cluster.answers = {RAW: answer} | cluster.answers
+
+    [found] = doctor(kept="queue position")
+    assert found.startswith(row)
 
 
 def test_a_queue_named_default_takes_jobs_away(doctor):

@@ -3,7 +3,7 @@
 import pytest
 from objects.samples import LATER, one, role, topology
 
-from mlgen.jobfile.model import Scheduling
+from mlgen.jobfile.model import Scheduling, Together
 from mlgen.objects.placement import pod_group
 from mlgen.problems import MlgenError
 
@@ -75,6 +75,61 @@ def test_the_pod_group_of_kubernetes():
     assert spec == {"schedulingPolicy": {"gang": {"minCount": 3}}, "priorityClassName": "high"}
     fewer = spec_of(*workloads, **scheduling, min_member=2)
     assert fewer["schedulingPolicy"] == {"gang": {"minCount": 2}}
+
+
+def test_the_pod_group_of_kai():
+    workloads = [(role(replicas=3), workload(container(cpu="1"))), (LATER, workload(container()))]
+    scheduling = Scheduling("kai", queue="team", priority_class_name="high")
+
+    group = one(pod_group(topology(role(replicas=3), LATER, scheduling=scheduling), workloads))
+
+    assert group["apiVersion"] == "scheduling.run.ai/v2alpha2"
+    assert group["spec"] == {"minMember": 3, "queue": "team", "priorityClassName": "high"}
+
+
+LEVEL = {"requiredTopologyLevel": "rack", "topology": "racks"}
+
+
+@pytest.mark.parametrize(
+    ("gang", "placement", "field", "constraint"),
+    [
+        ("kubernetes", Together("rack"), "schedulingConstraints", {"topology": [{"key": "rack"}]}),
+        ("kubernetes", Together("rack", "preferred"), "schedulingConstraints", None),
+        (
+            "volcano",
+            Together(tier=2),
+            "networkTopology",
+            {"mode": "hard", "highestTierAllowed": 2},
+        ),
+        (
+            "volcano",
+            Together(tier="rack", mode="preferred"),
+            "networkTopology",
+            {"mode": "soft", "highestTierName": "rack"},
+        ),
+        ("volcano", Together("rack"), "networkTopology", None),
+        ("kai", Together("rack", name="racks"), "topologyConstraint", LEVEL),
+        (
+            "kai",
+            Together("rack", "preferred", name="racks"),
+            "topologyConstraint",
+            {"preferredTopologyLevel": "rack", "topology": "racks"},
+        ),
+        ("kai", Together("rack"), "topologyConstraint", None),
+        ("coscheduling", Together("rack"), "schedulingConstraints", None),
+    ],
+)
+def test_the_scheduler_chooses_the_domain(gang, placement, field, constraint):
+    spec = spec_of((role(), workload(container())), gang=gang, queue="q", topology=placement)
+
+    assert spec.get(field) == constraint
+
+
+@pytest.mark.parametrize(("disruption", "mode"), [("Pod", None), ("All", {"all": {}})])
+def test_all_pods_are_preempted_together_if_the_user_requests_it(disruption, mode):
+    spec = spec_of((role(), workload(container())), gang="kubernetes", disruption=disruption)
+
+    assert spec.get("disruptionMode") == mode
 
 
 def test_roles_in_order_do_not_count():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from objects.samples import role, topology
 
-from mlgen.jobfile.model import Placement, Scheduling
+from mlgen.jobfile.model import Scheduling, Slice, Together
 from mlgen.objects import build
 from mlgen.objects.pod import pod_template
 from mlgen.objects.workload import workload
@@ -151,7 +151,48 @@ def test_what_the_user_says_of_a_group_stays():
     ],
 )
 def test_kueue_places_two_roles_together_if_one_has_a_single_pod(roles, together):
-    scheduling = Scheduling("kueue", queue="team", topology=Placement("rack"))
+    scheduling = Scheduling("kueue", queue="team", topology=Together("rack"))
 
     assert annotations_of(*roles, scheduling=scheduling).get(TOGETHER) == together
     assert TOGETHER not in annotations_of(*roles)
+
+
+SLICES = "kueue.x-k8s.io/podset-slice-required-topology"
+SIZE = "kueue.x-k8s.io/podset-slice-size"
+INDEX = "kueue.x-k8s.io/pod-group-pod-index-label"
+
+
+@pytest.mark.parametrize(
+    ("of", "others", "size", "index"),
+    [
+        (role(replicas=8), (), "4", None),
+        (role(replicas=2), (), "2", None),
+        (role(replicas=8), (role("chief"),), "4", "batch.kubernetes.io/job-completion-index"),
+        (role("ps", serves=True), (role(),), "2", "apps.kubernetes.io/pod-index"),
+    ],
+)
+def test_kueue_places_consecutive_replicas_together(of, others, size, index):
+    placement = Together(slice=Slice("rack", 4))
+    laid_out = topology(of, *others, scheduling=Scheduling("kueue", "team", topology=placement))
+
+    annotations = pod_template(laid_out, of)["metadata"]["annotations"]
+
+    assert annotations[SLICES] == "rack"
+    assert annotations[SIZE] == size
+    assert annotations.get(INDEX) == index
+    assert annotations.get("kueue.x-k8s.io/role-hash") == (index and of.name)
+    assert not any("podset-required" in name for name in annotations)
+
+
+def test_roles_with_slices_are_not_placed_together():
+    placement = Together("block", slice=Slice("rack", 4))
+    roles = (role("chief", replicas=1), role(replicas=8))
+    objects = build(topology(*roles, scheduling=Scheduling("kueue", "team", topology=placement)))
+
+    annotations = [
+        item["spec"]["template"]["metadata"]["annotations"]
+        for item in objects
+        if item["kind"] == "Job"
+    ]
+    assert [each[SIZE] for each in annotations] == ["1", "4"]
+    assert not any(TOGETHER in each for each in annotations)

@@ -3,7 +3,7 @@
 import pytest
 from objects.samples import LATER, at, role, topology
 
-from mlgen.jobfile.model import Placement, Scheduling
+from mlgen.jobfile.model import Placement, Scheduling, Together
 from mlgen.objects.placement import is_single_job, patch, pod_count
 
 ZONE = "topology.kubernetes.io/zone"
@@ -47,6 +47,17 @@ def test_a_role_in_order_is_not_in_the_gang(gang):
     assert "schedulingGroup" not in later["spec"]
 
 
+def test_kai_finds_the_queue_of_a_role_in_order_by_its_label():
+    later = patched(role(), of=LATER, gang="kai", queue="team")
+
+    assert later["metadata"] == {"labels": {"kai.scheduler/queue": "team"}, "annotations": {}}
+    assert later["spec"]["schedulerName"] == "kai-scheduler"
+
+
+def test_a_tier_without_a_node_label_needs_no_affinity():
+    assert "affinity" not in patched(gang="volcano", topology=Together(tier=1))["spec"]
+
+
 def test_a_job_without_scheduling_fields_is_not_patched():
     assert patched() == {"metadata": {"labels": {}, "annotations": {}}, "spec": {}}
 
@@ -77,6 +88,7 @@ def test_node_selector_tolerations_and_affinity_are_those_of_the_role():
         ({"gang": "coscheduling"}, "scheduler-plugins-scheduler"),
         ({"gang": "kubernetes"}, None),
         ({"gang": "kueue", "queue": "q"}, None),
+        ({"gang": "kai", "queue": "q"}, "kai-scheduler"),
         ({"gang": "volcano", "scheduler_name": "mine"}, "mine"),
     ],
 )
@@ -94,12 +106,17 @@ def test_a_gang_has_its_own_scheduler(scheduling, scheduler):
         ),
         ({"gang": "coscheduling"}, {"scheduling.x-k8s.io/pod-group": "mnist"}, {}),
         (
+            {"gang": "kai", "queue": "team"},
+            {"kai.scheduler/queue": "team"},
+            {"pod-group-name": "mnist", "kai.scheduler/skip-podgrouper": "true"},
+        ),
+        (
             {"gang": "kueue", "queue": "team"},
             {"kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/pod-group-name": "mnist"},
             {"kueue.x-k8s.io/pod-group-total-count": "4", "kueue.x-k8s.io/role-hash": "worker"},
         ),
         (
-            {"gang": "kueue", "queue": "team", "topology": Placement("rack", "preferred")},
+            {"gang": "kueue", "queue": "team", "topology": Together("rack", "preferred")},
             {"kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/pod-group-name": "mnist"},
             {
                 "kueue.x-k8s.io/pod-group-total-count": "4",
@@ -135,7 +152,7 @@ def test_pods_of_a_group_have_the_labels_that_kueue_reads():
     ("placement", "annotations"),
     [
         (None, {}),
-        (Placement("rack"), {"kueue.x-k8s.io/podset-required-topology": "rack"}),
+        (Together("rack"), {"kueue.x-k8s.io/podset-required-topology": "rack"}),
     ],
 )
 def test_kueue_needs_no_pod_group_for_a_single_job(placement, annotations):
@@ -152,7 +169,7 @@ def test_kueue_needs_no_pod_group_for_a_single_job(placement, annotations):
     ],
 )
 def test_pods_of_a_job_are_kept_together(mode, field, term):
-    affinity = patched(topology=Placement(ZONE, mode))["spec"]["affinity"]
+    affinity = patched(topology=Together(ZONE, mode))["spec"]["affinity"]
 
     assert affinity == {"podAffinity": {field: [term]}}
 
@@ -163,7 +180,7 @@ def test_the_affinity_of_the_user_is_kept_and_not_changed():
         "podAffinity": {REQUIRED: [{"topologyKey": "rack"}], PREFERRED: [{"weight": 1}]},
     }
 
-    spec = patched(of=role(spec={"affinity": of_user}), topology=Placement(ZONE))["spec"]
+    spec = patched(of=role(spec={"affinity": of_user}), topology=Together(ZONE))["spec"]
 
     assert spec["affinity"] == {
         "nodeAffinity": {"a": 1},
@@ -173,7 +190,7 @@ def test_the_affinity_of_the_user_is_kept_and_not_changed():
 
 
 def test_kueue_keeps_pods_together_by_annotation_alone():
-    assert patched(gang="kueue", queue="q", topology=Placement(ZONE))["spec"] == {}
+    assert patched(gang="kueue", queue="q", topology=Together(ZONE))["spec"] == {}
 
 
 @pytest.mark.parametrize(

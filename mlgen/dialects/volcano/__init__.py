@@ -65,7 +65,7 @@ def write_scheduling(job: VolcanoJob) -> None:
         source = spec.get("minAvailable") or spec.get("tasks")
         count = f"all {pods}" if least == pods else f"{least} of the {pods}"
         job.report("no-gang", source, count=count)
-    _report_placement(job)
+    _write_placement(job)
 
 
 def _non_empty(name: SourceValue) -> SourceValue:
@@ -73,12 +73,22 @@ def _non_empty(name: SourceValue) -> SourceValue:
     return name if name.value else SourceValue(None, name.path)
 
 
-def _report_placement(job: VolcanoJob) -> None:
-    """Warn about placement rules that are not rendered."""
+def _write_placement(job: VolcanoJob) -> None:
+    """Write the tier of the HyperNodes, and warn about placement rules that are not rendered.
+
+    The number of a tier takes precedence over its name (volcano-sh/volcano v1.15.0,
+    pkg/controllers/job/job_controller_actions.go).
+    """
     network, is_gang = job.spec.get("networkTopology"), job.gang == VOLCANO
     if network:
+        tier = network.get("highestTierAllowed")
+        tier = tier if tier.value is not None else _non_empty(network.get("highestTierName"))
         mode = "preferred" if network.get("mode").value == "soft" else "required"
-        job.report("hyper-node", network, mode=mode)
+        if is_gang and tier.value is not None:
+            job.put(("spec", "scheduling", "topology", "tier"), tier)
+            job.put(("spec", "scheduling", "topology", "mode"), network.get("mode"), mode)
+        else:
+            job.report("hyper-node", network, mode=mode)
     for task in job.running:
         partitions, numa = task.source.get("partitionPolicy"), task.source.get("topologyPolicy")
         least = task.source.get("minAvailable")

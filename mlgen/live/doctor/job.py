@@ -18,6 +18,7 @@ from mlgen.checks.prerequisites import CLUSTER_SCOPED, GATE, GATES, SCHEDULER, P
 from mlgen.kubernetes import pod_resources, references
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Object
+from mlgen.live import kueue
 from mlgen.live.doctor.report import DATA, Patient, Row, row
 from mlgen.live.kubectl import listed
 from mlgen.objects.placement import is_single_job
@@ -257,6 +258,9 @@ def queue(patient: Patient) -> Iterator[Row]:
         yield row("stopped queue", name=name, message=stopped[0].get("message", ""))
     else:
         yield row("queue", name=name)
+    asked = kueue.pending(patient.kubectl, patient.namespace, str(scheduling.queue))
+    missing = "no right to positions" if asked.cause == "forbidden" else "no positions"
+    yield row(missing if asked.status else "positions")
 
 
 def dry_run(patient: Patient) -> Iterator[Row]:

@@ -43,9 +43,13 @@ def cluster(gang):
         yield Cluster(created, gang)
 
 
-def native():
-    """Return the variables of a control plane with Kubernetes' own gang scheduling."""
-    gates = "--feature-gates=GenericWorkload=true"
+def native(*more):
+    """Return the variables of a control plane with Kubernetes' own gang scheduling.
+
+    Args:
+        more: more feature gates.
+    """
+    gates = f"--feature-gates={','.join(f'{gate}=true' for gate in ('GenericWorkload', *more))}"
     server = f"{gates} --runtime-config=scheduling.k8s.io/v1beta1=true"
     return {"APISERVER_ARGS": server, "MANAGER_ARGS": f"{gates} {QUIET}", "SCHEDULER_ARGS": gates}
 

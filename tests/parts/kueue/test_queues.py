@@ -44,9 +44,14 @@ def test_helpers_need_no_quota_of_what_the_job_does_not_request(any_team):
 def test_a_resource_that_the_queue_does_not_cover(any_team):
     team = any_team({"cpu": 4})
 
-    team.apply(JOB.replace("RESOURCES", ", memory: 1Gi"))
+    job = JOB.replace("RESOURCES", ", memory: 1Gi")
+    team.apply(job)
 
-    team.until_waiting("job-gemma", "resource memory unavailable in ClusterQueue")
+    message = "resource memory unavailable in ClusterQueue"
+    team.until_waiting("job-gemma", message)
+    status = " ".join(team.mlgen("status", job=job).split())
+    assert "in the queue research: couldn't assign flavors to pod set main" in status
+    assert message in status
     assert not team.pods("gemma")
 
 
@@ -106,3 +111,40 @@ def test_a_queue_without_a_topology_places_nothing(team):
     created.apply(WIDE.replace("CHIEF", "1"))
 
     created.until_waiting("dlrm", "does not support TopologyAwareScheduling")
+
+
+SLICED = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: moe, namespace: team}
+spec:
+  framework: FRAMEWORK
+  image: example/moe:1
+  roles: {CHIEFworker: {replicas: 4, resources: {cpu: 5}}}
+  scheduling: {gang: kueue, queue: research, topology: {slice: {key: rack, size: 2}}}
+"""
+"""Replicas 0 and 1 in one rack, and 2 and 3 in one rack."""
+
+
+@pytest.mark.parametrize(
+    ("framework", "chief", "pods"),
+    [("jax", "", 4), ("tensorflow", "chief: {resources: {cpu: 5}}, ", 5)],
+)
+def test_consecutive_replicas_share_a_rack(framework, chief, pods, with_webhooks, racks):
+    # Each rack has four nodes, and a pod needs most of a node. One node of each rack is full.
+    for node in ("node-0", "node-4"):
+        with_webhooks.kubectl("cordon", node)
+
+    racks.apply(SLICED.replace("FRAMEWORK", framework).replace("CHIEF", chief))
+
+    racks.until_running("moe", pods)
+    for node in ("node-0", "node-4"):
+        with_webhooks.kubectl("uncordon", node)
+    workers = {
+        int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]): pod
+        for pod in racks.pods("moe")
+        if pod["metadata"]["labels"]["mlgen.dev/role"] == "worker"
+    }
+    of = [int(workers[index]["spec"]["nodeName"][-1]) // 4 for index in range(4)]
+    assert of[0] == of[1]
+    assert of[2] == of[3]
