@@ -371,7 +371,7 @@ def _render_job(
         job = replace(job, part_of=combination.base)
     collector = Collector(invalid_excuses(document))
     with collector.catch():
-        job, topology, manifests = _built(job, options, collector)
+        job, topology, manifests = _built(job, options, collector, document.data["spec"])
         settings: list[str] = []
         if options.target:
             from mlgen.variants import gitops
@@ -388,6 +388,10 @@ def _render_job(
         unexcused(document, deprecations + _located(document, collector.problems))
     )
     collector.raise_errors()
+    if options.jobset:
+        from mlgen.variants import jobset
+
+        manifests = jobset.packed(topology, manifests)
     rendered = Rendered(
         name,
         document,
@@ -433,7 +437,7 @@ def _overridden(document: Document, options: Options) -> Document:
 
 
 def _built(
-    job: TrainingJob, options: Options, collector: Collector
+    job: TrainingJob, options: Options, collector: Collector, spec: dict[str, Any]
 ) -> tuple[TrainingJob, Topology, list[Object]]:
     """Return the job under its final name, its topology and its objects.
 
@@ -444,27 +448,40 @@ def _built(
         from mlgen.variants import name_hash
 
         # The hash must not depend on whether a workflow runs the job.
-        plain = _topology(job, replace(options, workflow=False))
+        plain = _topology(job, replace(options, workflow=False), spec)
         job = name_hash.renamed(plain, objects.build(plain, options.kube_version))
-    topology = _topology(job, options)
+    topology = _topology(job, options, spec)
     collector.extend(topology.problems)
     if not any(role.decides for role in topology.roles):
         collector.raise_errors()  # there is no complete set of roles
     manifests = objects.build(topology, options.kube_version)
-    if job.part_of:
+    if job.part_of or topology.job.jobset:
         from mlgen.variants import name_hash
 
         manifests = name_hash.in_addresses(topology, manifests)
     return job, topology, manifests
 
 
-def _topology(job: TrainingJob, options: Options) -> Topology:
-    """Return a job's topology, without policies that a workflow or GitOps tool replaces."""
+def _topology(job: TrainingJob, options: Options, spec: dict[str, Any]) -> Topology:
+    """Return a job's topology, without policies that a workflow or another tool replaces.
+
+    Args:
+        job: the job.
+        options: the options for rendering.
+        spec: of the job file.
+    """
     framework = frameworks.get(job.framework)
     if options.workflow:
         from mlgen.variants import workflow
 
         return workflow.with_workflow_restarts(framework.topology(workflow.without_policies(job)))
+    if options.jobset:
+        from mlgen.variants import jobset
+
+        topology = framework.topology(jobset.without_policies(job))
+        differences = tuple(jobset.problems(topology, spec))
+        topology = jobset.without_servers(topology)
+        return replace(topology, problems=(*topology.problems, *differences))
     if options.target:
         from mlgen.variants import gitops
 

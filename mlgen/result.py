@@ -35,6 +35,7 @@ class Options:
         supervisor: False renders jobs without a supervisor. As `--no-supervisor`.
         workflow: True renders for an Argo workflow, which runs, restarts and deletes the job. As
             `mlgen argo`.
+        jobset: True renders one JobSet, for clusters with its controller. As `--as jobset`.
         target: GitOps tool that applies the manifests: `"argocd"` or `"flux"`. As `--for`.
         default_namespace: namespace of jobs that have none.
         site: defaults from `mlgen.toml`. `site_options` sets it.
@@ -48,6 +49,7 @@ class Options:
     matrix: tuple[tuple[ValuePath, tuple[Any, ...]], ...] = ()
     supervisor: bool = True
     workflow: bool = False
+    jobset: bool = False
     target: "Target | None" = None
     default_namespace: str | None = None
     site: "Site | None" = None

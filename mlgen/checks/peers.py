@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mlgen.checks.pods import ROLES, TEMPLATE, Located, Objects, Pods, Text, role_path, texts
+from mlgen.kubernetes.addresses import SSH_ALIAS
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import INDEX_FORMS, ROLE
 from mlgen.problems import Code, Problem
@@ -125,11 +126,12 @@ class Directory:
         """Yield the addresses of the job's replicas in a text."""
         if not any(name in text.text for name in self.subdomains):
             return
-        for prefix, index, domain, port in DOTTED.findall(text.text):
+        content = re.sub(SSH_ALIAS, "", text.text)
+        for prefix, index, domain, port in DOTTED.findall(content):
             address = Address(prefix, index, domain, port if text.has_ports else "")
             if self._is_of_job(address):
                 yield address
-        for prefix, index, port in BARE.findall(text.text):
+        for prefix, index, port in BARE.findall(content):
             if prefix in self.hosts or (prefix in self.names and port and text.has_ports):
                 yield Address(prefix, index, "", port if text.has_ports else "")
 

@@ -172,6 +172,7 @@ def _target(value: str) -> Any:
 READERS: dict[str, Callable[[Any], Any]] = {
     "cron": _schedule,
     "files": _files,
+    "jobset": lambda value: value == "jobset",
     "kube_version": _kube_version,
     "matrix": _matrix,
     "namespace": names.namespace,

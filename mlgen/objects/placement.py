@@ -207,8 +207,8 @@ def is_queued(topology: Topology) -> bool:
 
 
 def is_group(topology: Topology) -> bool:
-    """True if Kueue admits the job as a group of pods, not as a Kubernetes Job."""
-    return is_queued(topology) and not is_single_job(topology)
+    """True if Kueue admits the job as a group of pods, not as a Kubernetes Job or a JobSet."""
+    return is_queued(topology) and not (is_single_job(topology) or topology.job.jobset)
 
 
 def with_modest_helpers(
