@@ -49,8 +49,31 @@ def has(value: Any, step: str | int) -> bool:
 
 
 def workloads(objects: Iterable[Object]) -> dict[str, Object]:
-    """Return the objects that create pods, by name. Services may have the same names."""
-    return {item["metadata"]["name"]: item for item in objects if item["kind"] in WORKLOADS}
+    """Return the objects that create pods, by name. Services may have the same names.
+
+    The replicated Jobs of a JobSet are returned as the Jobs that its controller creates.
+    """
+    items = chain.from_iterable(
+        _jobs(item) if item["kind"] == "JobSet" else [item] for item in objects
+    )
+    return {item["metadata"]["name"]: item for item in items if item["kind"] in WORKLOADS}
+
+
+def _jobs(jobset: Object) -> Iterator[Object]:
+    """Yield the Jobs of a JobSet that mlgen has rendered. Each replicated Job is one Job."""
+    for each in jobset["spec"]["replicatedJobs"]:
+        own = {"name": f"{jobset['metadata']['name']}-{each['name']}-0"}
+        job = {"apiVersion": "batch/v1", "kind": "Job"} | each["template"]
+        yield job | {"metadata": own | job["metadata"]}
+
+
+def in_jobset(host: str) -> tuple[str, str]:
+    """Return the host names that a replica has in a JobSet, instead of `<job>-<role>-<index>`.
+
+    The second one belongs to a replica that has its own Job.
+    """
+    role, _, index = host.rpartition("-")
+    return f"{role}-0-{index}", f"{host}-0-0"
 
 
 class Located(NamedTuple):

@@ -20,6 +20,7 @@ from mlgen.checks.pods import (
     Objects,
     Pods,
     broken,
+    in_jobset,
     name_of,
     title,
     value_at,
@@ -120,8 +121,7 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Located]:
     # A Service for an operator's role that was merged into another role matches no pod name.
     of_role = name.startswith(f"{job.name}-{selector.get(ROLE)}-")
     is_alias = re.fullmatch(rf"{re.escape(job.name)}-.+-\d+", name) and not of_role
-    first, _, index = name.rpartition("-")
-    hosts = (name, f"{first}-0-{index}", f"{name}-0-0")  # the others are those of a JobSet
+    hosts = (name, *in_jobset(name))
     is_named = any(name_of(pods.item) == name or any(map(pods.has, hosts)) for pods in selected)
     if selected and not is_alias and not is_named:
         message = f"{title(service)} selects {title(selected[0].item)}, but has another name"

@@ -11,11 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.kubernetes.addresses import SSH_ALIAS, TEXTS, host_pattern, indexes, names_service
+from mlgen.kubernetes.addresses import TEXTS, host_pattern, indexes, names_service
 from mlgen.topology import Role
 
 Replica = tuple[int, int]
 """The position of a `Role` in the topology, and the index of one of its replicas."""
+
+
+SSH_ALIAS = "(?m)^Host .*"
+"""A line of an ssh configuration that defines an alias of a host."""
 
 
 def with_aliases(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:

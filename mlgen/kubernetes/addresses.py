@@ -26,10 +26,6 @@ In other fields, such a name may refer to a PersistentVolumeClaim or Secret.
 """
 
 
-SSH_ALIAS = "(?m)^Host .*"
-"""A line of an ssh configuration that defines an alias of a host."""
-
-
 def host_pattern(names: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern of the host names `<name>-<index>`, with or without a domain and a port.
 

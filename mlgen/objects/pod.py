@@ -409,12 +409,14 @@ REFERENCE = re.compile(r"\$\(([^()]+)\)")
 def main_env(role: Role) -> list[dict[str, Any]]:
     """Return the variables of the training container; user values override framework values.
 
-    The index comes first, because the others may refer to it.
+    The index comes first, because the others may refer to it. A JobSet that mlgen has rendered
+    already sets it.
     """
     user_env = role.spec.env
     env = [(name, value) for name, value in role.env.items() if name not in user_env]
     variables = [_variable(name, value) for name, value in [*env, *user_env.items()]]
-    return [index_variable(role), *_in_dependency_order(variables)]
+    index = [] if INDEX_NAME in user_env else [index_variable(role)]
+    return [*index, *_in_dependency_order(variables)]
 
 
 def _variable(name: str, value: Any) -> dict[str, Any]:

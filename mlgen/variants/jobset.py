@@ -77,24 +77,13 @@ def problems(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Problem]:
         topology: of the job that `without_policies` returns, with its roles that serve.
         spec: of the job file.
     """
-    job, policy = topology.job, spec.get("runPolicy") or {}
     gang = [role for role in topology.roles if role.gang]
-    for name, value in policy.items():
-        fields = table("integrations/jobset")["fields"]
-        reason = fields.get(f"{name}: {value}") or fields.get(name)
-        is_per_attempt = name != "activeDeadlineSeconds" or gang
-        if reason and is_per_attempt and value not in (0, "Never"):
-            yield _problem("ignored", ("runPolicy", name), name=name, reason=reason)
+    yield from _ignored(spec.get("runPolicy") or {}, is_gang=bool(gang))
     if gang:
-        yield _problem("at-once", limit=job.run_policy.retries)
+        yield _problem("at-once", limit=topology.job.run_policy.retries)
     others = dict.fromkeys(role.name for role in topology.roles if not role.gang)
     if gang and others:
         yield _problem("restarts-all", names=", ".join(others))
-    rights = [right for role in topology.roles for right in role.rights if right.names]
-    if any(role.workload for role in topology.roles):
-        yield _problem("fixed-name", framework=job.framework)
-    elif any(right.resource == "pods" for right in rights):
-        yield _problem("random-names")
     for role in topology.roles:
         if role.tolerates_failure and not role.decides:
             yield _problem("tolerates", role=role)
@@ -102,6 +91,27 @@ def problems(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Problem]:
             yield _problem("not-elastic", role=role)
         if len(role.orders) > MOST_ORDERS:
             yield _problem("too-many-orders", role=role, most=MOST_ORDERS, count=len(role.orders))
+    yield from _unusable_names(topology)
+
+
+def _ignored(policy: Mapping[str, Any], *, is_gang: bool) -> Iterator[Problem]:
+    """Yield the fields of the run policy that JobSet does not have."""
+    fields = table("integrations/jobset")["fields"]
+    for name, value in policy.items():
+        reason = fields.get(f"{name}: {value}") or fields.get(name)
+        is_different = value not in (0, "Never") and (is_gang or name != "activeDeadlineSeconds")
+        if reason and is_different:
+            yield _problem("ignored", ("runPolicy", name), name=name, reason=reason)
+
+
+def _unusable_names(topology: Topology) -> Iterator[Problem]:
+    """Yield an error if the job needs certain names of pods, or if these names are too long."""
+    job = topology.job
+    rights = [right for role in topology.roles for right in role.rights if right.names]
+    if any(role.workload for role in topology.roles):
+        yield _problem("fixed-name", framework=job.framework)
+    elif any(right.resource == "pods" for right in rights):
+        yield _problem("random-names")
     pods = [f"{workload_name(job, role)}-{role.replicas - 1}{SUFFIX}" for role in topology.roles]
     pod = max(pods, key=len)
     if len(pod) > LABEL_MAX:
@@ -139,9 +149,8 @@ def packed(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
         (number for number, item in enumerate(manifests) if item["kind"] == "Job"), len(manifests)
     )
     position -= sum(_is_service(job, item) for item in manifests[:position])
-    rest.insert(
-        position, _jobset(topology, [(role, jobs[workload_name(job, role)]) for role in roles])
-    )
+    with_roles = [(role, jobs[workload_name(job, role)]) for role in roles]
+    rest.insert(position, _jobset(topology, with_roles))
     return rest
 
 
@@ -202,10 +211,9 @@ def _rules(topology: Topology) -> list[Object]:
     disrupted += [role for role in roles if role.restarts_together and role.restart == "OnFailure"]
     patterns = {"onJobFailureMessagePatterns": [DISRUPTED]} if permanent else {}
     reasons = {"onJobFailureReasons": ["PodFailurePolicy"]}
+    uncounted = "RestartJobSetAndIgnoreMaxRestarts"
     rules = [
-        _rule(
-            "disrupted", "RestartJobSetAndIgnoreMaxRestarts", roles, disrupted, reasons | patterns
-        ),
+        _rule("disrupted", uncounted, roles, disrupted, reasons | patterns),
         _rule("permanent", "FailJobSet", roles, permanent, reasons),
         _rule("final", "FailJobSet", roles, final, {}),
     ]
