@@ -56,6 +56,11 @@ class Options:
     only_jobs: bool = False
     strict: bool = False
 
+    def __post_init__(self) -> None:
+        """Check that at most one tool replaces the supervisor."""
+        if self.jobset and (self.target or self.workflow):
+            raise ValueError("jobset cannot be combined with workflow or target")
+
 
 @dataclass(frozen=True)
 class Rendered:

@@ -49,22 +49,22 @@ def has(value: Any, step: str | int) -> bool:
 
 
 def workloads(objects: Iterable[Object]) -> dict[str, Object]:
-    """Return the objects that create pods, by name. Services may have the same names.
-
-    The replicated Jobs of a JobSet are returned as the Jobs that its controller creates.
-    """
-    items = chain.from_iterable(
-        _jobs(item) if item["kind"] == "JobSet" else [item] for item in objects
-    )
+    """Return the objects that create pods, by name. Services may have the same names."""
+    items = with_jobs(objects)
     return {item["metadata"]["name"]: item for item in items if item["kind"] in WORKLOADS}
 
 
-def _jobs(jobset: Object) -> Iterator[Object]:
-    """Yield the Jobs of a JobSet that mlgen has rendered. Each replicated Job is one Job."""
-    for each in jobset["spec"]["replicatedJobs"]:
-        own = {"name": f"{jobset['metadata']['name']}-{each['name']}-0"}
-        job = {"apiVersion": "batch/v1", "kind": "Job"} | each["template"]
-        yield job | {"metadata": own | job["metadata"]}
+def with_jobs(objects: Iterable[Object]) -> Iterator[Object]:
+    """Yield the objects of a job, and the Jobs that JobSet creates: one for each replicated Job."""
+    for item in objects:
+        yield item
+        for each in item["spec"]["replicatedJobs"] if item["kind"] == "JobSet" else ():
+            template, name = each["template"], f"{item['metadata']['name']}-{each['name']}-0"
+            space = {
+                key: item["metadata"][key] for key in ("namespace",) if key in item["metadata"]
+            }
+            metadata = {"name": name, **space, **template["metadata"]}
+            yield {"apiVersion": "batch/v1", "kind": "Job", **template, "metadata": metadata}
 
 
 def in_jobset(host: str) -> tuple[str, str]:

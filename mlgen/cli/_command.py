@@ -26,6 +26,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
+        if ctx.params.get("jobset") and ctx.params.get("target"):
+            raise click.UsageError("--as jobset and --for are mutually exclusive")
         if ctx.meta.get("mlgen.no_config") is False:
             self._fill(ctx)
         return super().invoke(ctx)
@@ -239,4 +241,6 @@ def written_options() -> list[str]:
     for option, name in (("--namespace", "namespace"), ("--kube-version", "kube_version")):
         if is_written(context, name):
             words += [option, str(context.params[name])]
+    if context.params.get("jobset"):
+        words += ["--as", "jobset"]
     return [*words, *(["--no-config"] if context.meta["mlgen.no_config"] else [])]

@@ -369,7 +369,7 @@ def gang_bounds(topology: Topology) -> Iterator[Problem]:
     job, policy = topology.job, topology.job.run_policy
     bounds = policy.give_up_after or GiveUpAfter()
     names = {*written(policy), *written(bounds)}
-    if job.converted or not job.supervisor:
+    if job.converted or not job.supervisor or job.jobset:
         return
     if any(role.gang for role in topology.roles):
         yield from _bounds_of_gang(policy, bounds, names)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mlgen.jobfile.model import RunPolicy, TrainingJob
+from mlgen.jobfile.model import GiveUpAfter, RunPolicy, TrainingJob
 from mlgen.kubernetes.labels import KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.names import LABEL_MAX
@@ -54,7 +54,9 @@ KEPT = (
 
 def without_policies(job: TrainingJob) -> TrainingJob:
     """Return the job without the policies that JobSet does not have."""
-    policy = RunPolicy(**{name: getattr(job.run_policy, name) for name in KEPT})
+    kept = {name: getattr(job.run_policy, name) for name in KEPT}
+    never = GiveUpAfter(crashes=0, image_pull_seconds=0, start_failures=0)
+    policy = RunPolicy(**kept, give_up_after=never, backoff_reset_seconds=0, avoid_nodes="Never")
     return replace(job, run_policy=policy, jobset=True, supervisor=True)
 
 
