@@ -247,18 +247,19 @@ def with_modest_helpers(
 
 
 def annotate(topology: Topology, workloads: Sequence[dict[str, Any]]) -> None:
-    """Add the annotations that depend on all workloads of a group to their pod templates.
+    """Add the annotations that depend on all workloads of a group or JobSet to their pod templates.
 
     The user's annotations are kept. Templates may share equal dicts.
     """
-    if not is_group(topology):
+    in_group = is_group(topology)
+    if not (in_group or (topology.job.jobset and is_queued(topology))):
         return
     specs = [manifest["spec"] for manifest in workloads]
     retries = any(spec.get("backoffLimit") or spec.get("backoffLimitPerIndex") for spec in specs)
     # If failed pods may be replaced, a group has not ended after all have failed. A group with a
     # StatefulSet still has running pods then, because its containers are restarted in place.
     ends = not retries or any(manifest["kind"] == "StatefulSet" for manifest in workloads)
-    annotations = {**NOT_RETRIED} if ends else {}
+    annotations = {**NOT_RETRIED} if ends and in_group else {}
     sizes = [role.replicas for role in topology.roles]
     if topology.job.scheduling.topology and sorted(sizes)[:-1] == [1]:
         annotations[PLACED_TOGETHER] = topology.job.name

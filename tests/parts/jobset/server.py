@@ -84,3 +84,9 @@ class Team(Tenant):
         status = {"phase": "Failed", "containerStatuses": ended, **status}
         words = ("patch", "pod", pod["metadata"]["name"], "--subresource=status", "--type=merge")
         self.kubectl(*words, "-p", json.dumps({"status": status}))
+
+
+class Queued(Team):
+    """A namespace with a queue, in which jobs are JobSets."""
+
+    __init__ = Tenant.__init__
