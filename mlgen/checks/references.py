@@ -141,7 +141,7 @@ def _config_maps(job: Objects) -> Iterator[Located]:
             source = holder[field]
             name = source.get("name", "")
             used.add(name)
-            if name == own and name not in maps:
+            if name == own and name not in maps and not job.converted:
                 message = f"uses the ConfigMap {name}, which does not exist"
                 yield broken(pods.item, (*path, field), message)
             for number, item in enumerate(source.get("items", []) if name in maps else []):

@@ -117,7 +117,9 @@ def _unusable_names(topology: Topology) -> Iterator[Problem]:
     pods = [f"{workload_name(job, role)}-{role.replicas - 1}{SUFFIX}" for role in topology.roles]
     pod = max(pods, key=len)
     if len(pod) > LABEL_MAX:
-        values = {"length": len(pod), "limit": LABEL_MAX, "excess": len(pod) - LABEL_MAX}
+        excess = len(pod) - LABEL_MAX
+        values: dict[str, object] = {"length": len(pod), "limit": LABEL_MAX, "excess": excess}
+        values["plural"] = "s" if excess > 1 else ""
         yield replace(_problem("name-too-long", pod=pod, **values), path=("metadata", "name"))
 
 

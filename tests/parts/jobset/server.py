@@ -42,6 +42,8 @@ def start(created, *, nodes=True):
     created.until(lambda: is_open(port), seconds=300)
     documents = yaml.safe_load_all((components / "webhook/manifests.yaml").read_text())
     items = [called_at(port, certificate(created), each) for each in documents]
+    for item in items:  # Kueue's have the same names
+        item["metadata"]["name"] = f"jobset-{item['metadata']['name']}"
     listed = {"apiVersion": "v1", "kind": "List", "items": items}
     created.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(listed))
 
