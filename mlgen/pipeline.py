@@ -279,13 +279,22 @@ def render_document(
     Raises:
         MlgenError: the document has errors; lists all problems.
     """
-    native, warnings = dialects.native(document)
+    native, warnings = (None, []) if _is_finished(document, options) else dialects.native(document)
     if native is None:
         if options.only_jobs:
             raise MlgenError([document.located(checks.foreign(document.data["kind"]))])
         return [Foreign(document)], []
     rendered, more = _render_jobs(name, native, options)
     return rendered, [*unexcused(native, warnings), *more]
+
+
+def _is_finished(document: Document, options: Options) -> bool:
+    """Return True for a JobSet that is already rendered, with `--as jobset`."""
+    if not options.jobset:
+        return False
+    from mlgen.variants import jobset
+
+    return jobset.is_rendered(document.data)
 
 
 PROBLEM_BYTES = 4_000

@@ -22,13 +22,13 @@ from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.names import LABEL_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.objects import placement
-from mlgen.objects.labels import metadata, numbered, workload_name
+from mlgen.objects.labels import MANAGED_BY, metadata, numbered, workload_name
 from mlgen.objects.skeleton import filled
 from mlgen.problems import Problem, from_row
 from mlgen.resources import table
 from mlgen.topology import Role, Topology
 
-COMPONENT = "jobset"
+KIND, COMPONENT = "JobSet", "jobset"
 
 MOST_ORDERS = 5
 """The maximum length of `dependsOn`."""
@@ -123,6 +123,13 @@ def _unusable_names(topology: Topology) -> Iterator[Problem]:
         yield replace(_problem("name-too-long", pod=pod, **values), path=("metadata", "name"))
 
 
+def is_rendered(data: Any) -> bool:
+    """Return True for a JobSet that mlgen has rendered."""
+    is_jobset = isinstance(data, dict) and data.get("kind") == KIND
+    labels = (data.get("metadata") or {}).get("labels") if is_jobset else None
+    return isinstance(labels, dict) and labels.get(MANAGED_BY) == "mlgen"
+
+
 def _problem(name: str, path: tuple[str, ...] = (), /, **values: object) -> Problem:
     """Return a problem of `schemas/integrations/jobset.json`; `path` as in `_tables.problem`."""
     row = table("integrations/jobset")[name]
@@ -209,7 +216,7 @@ def _replicated(topology: Topology, role: Role, item: Object) -> Object:
 def _rules(topology: Topology) -> list[Object]:
     """Return the rules of the failurePolicy. Any other failure of a Job is a counted restart."""
     roles = topology.roles
-    permanent = [role for role in roles if role.restarts_together and role.restart == "ExitCode"]
+    permanent = [role for role in roles if role.gang and role.restart == "ExitCode"]
     final = [role for role in roles if not role.restarts_together or role.restart == "Never"]
     disrupted = [role for role in roles if role.gang and role.restart != "OnFailure"]
     disrupted += [role for role in roles if role.restarts_together and role.restart == "OnFailure"]

@@ -5,6 +5,7 @@ import re
 from functools import cache
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from support import ROOT, without_totals
 
@@ -185,6 +186,15 @@ FINAL = {"name": "final", "action": "FailJobSet", "targetReplicatedJobs": ["b"]}
             ],
         ),
         ("restartPolicy: Never", "All", [UNCOUNTED, FINAL]),
+        (
+            "restartPolicy: ExitCode, restartScope: Replica",
+            "All",
+            [
+                UNCOUNTED | {"onJobFailureMessagePatterns": [jobset.DISRUPTED]},
+                PERMANENT | {"name": "permanent", "targetReplicatedJobs": ["b"]},
+                FINAL,
+            ],
+        ),
         ("", "[a]", [UNCOUNTED | {"targetReplicatedJobs": ["a"]}, FINAL]),
     ],
 )
@@ -321,3 +331,24 @@ def test_combined_with_a_gitops_tool(options):
     assert "--as jobset and --for are mutually exclusive" in stderr
     with pytest.raises(ValueError, match="cannot be combined"):
         Options(jobset=True, target=options[1])
+
+
+def test_a_jobset_that_is_rendered_passes_through(tmp_path):
+    _, text, _ = run("render", "fixtures/tensorflow-ps.yaml", "--as", "jobset")
+    file = tmp_path / "manifests.yaml"
+    file.write_text(text)
+
+    code, again, _ = run("render", file, "--as", "jobset")
+    changes, _, _ = run("diff", file, "fixtures/tensorflow-ps.yaml", "--as", "jobset")
+    _, jobs, _ = run("render", file)
+
+    assert (code, changes) == (0, 0)
+    assert [*yaml.safe_load_all(again)] == [*yaml.safe_load_all(text)]
+    assert "kind: Job\n" in jobs
+
+
+def test_pages_show_the_addresses():
+    options = ("fixtures/pytorch-ranks.yaml", "--as", "jobset")
+
+    assert "gpt-worker-1-0-0.gpt" in run("show", *options, "--replica", "worker-1")[1]
+    assert "such as gpt-master-0-0.gpt" in run("graph", *options)[1]

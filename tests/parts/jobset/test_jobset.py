@@ -135,3 +135,17 @@ def test_order_and_the_end_of_servers(team):
 
     team.until(lambda: team.state("wide") == ("Completed", 0))
     team.until(lambda: [job["metadata"]["name"] for job in team.listed("jobs")] == ["wide-chief-0"])
+
+
+def test_commands_that_follow_a_job(team):
+    job, options = GANG.replace("FIELDS", ""), ("--as", "jobset")
+    team.apply(job)
+    team.until_running(*TOGETHER)
+    assert "Running" in team.mlgen("status", *options, job=job)
+    assert "no problems" in team.mlgen("doctor", *options, job=job)
+
+    team.finish("gemma")
+
+    assert "Succeeded" in team.mlgen("wait", *options, job=job)
+    assert "jobset/gemma" in team.mlgen("delete", "--yes", *options, job=job).lower()
+    team.until(lambda: not team.listed("pods"))
