@@ -18,6 +18,7 @@ from mlgen.jobfile.excuses import invalid_excuses, unexcused
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.parser import training_job
 from mlgen.kubernetes.objects import Identities, Key, Object, keys, memory
+from mlgen.objects.labels import is_rendered_jobset
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath, limited_hints, severe
 from mlgen.result import Foreign, Options, Rendered, Result
 from mlgen.topology import Topology
@@ -290,11 +291,7 @@ def render_document(
 
 def _is_finished(document: Document, options: Options) -> bool:
     """Return True for a JobSet that is already rendered, with `--as jobset`."""
-    if not options.jobset:
-        return False
-    from mlgen.variants import jobset
-
-    return jobset.is_rendered(document.data)
+    return options.jobset and is_rendered_jobset(document.data)
 
 
 PROBLEM_BYTES = 4_000

@@ -131,6 +131,14 @@ def numbered(role: Role) -> str:
     return role.name if role.index is None else f"{role.name}-{role.index}"
 
 
+def is_rendered_jobset(data: Any) -> bool:
+    """Return True for a JobSet that mlgen has rendered."""
+    is_jobset = isinstance(data, dict) and data.get("kind") == "JobSet"
+    metadata = data.get("metadata") if is_jobset else None
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return isinstance(labels, dict) and labels.get(MANAGED_BY) == "mlgen"
+
+
 def config_name(job: str, part: str = "config") -> str:
     """Return the name of a job's ConfigMap: `<job>.<part>`.
 

@@ -22,13 +22,13 @@ from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.names import LABEL_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.objects import placement
-from mlgen.objects.labels import MANAGED_BY, metadata, numbered, workload_name
+from mlgen.objects.labels import metadata, numbered, workload_name
 from mlgen.objects.skeleton import filled
 from mlgen.problems import Problem, from_row
 from mlgen.resources import table
 from mlgen.topology import Role, Topology
 
-KIND, COMPONENT = "JobSet", "jobset"
+COMPONENT = "jobset"
 
 MOST_ORDERS = 5
 """The maximum length of `dependsOn`."""
@@ -121,13 +121,6 @@ def _unusable_names(topology: Topology) -> Iterator[Problem]:
         values: dict[str, object] = {"length": len(pod), "limit": LABEL_MAX, "excess": excess}
         values["plural"] = "s" if excess > 1 else ""
         yield replace(_problem("name-too-long", pod=pod, **values), path=("metadata", "name"))
-
-
-def is_rendered(data: Any) -> bool:
-    """Return True for a JobSet that mlgen has rendered."""
-    is_jobset = isinstance(data, dict) and data.get("kind") == KIND
-    labels = (data.get("metadata") or {}).get("labels") if is_jobset else None
-    return isinstance(labels, dict) and labels.get(MANAGED_BY) == "mlgen"
 
 
 def _problem(name: str, path: tuple[str, ...] = (), /, **values: object) -> Problem:

@@ -11,6 +11,7 @@ from support import ROOT, without_totals
 
 from mlgen import MlgenError, Options, dialects, frameworks, objects, pipeline
 from mlgen.checks.pods import workloads
+from mlgen.checks.verify import verify
 from mlgen.cli import main
 from mlgen.documents.files import Text, texts
 from mlgen.jobfile.parser import training_job
@@ -352,3 +353,19 @@ def test_pages_show_the_addresses():
 
     assert "gpt-worker-1-0-0.gpt" in run("show", *options, "--replica", "worker-1")[1]
     assert "such as gpt-master-0-0.gpt" in run("graph", *options)[1]
+
+
+def test_every_jobset_is_verified(any_file):
+    if any_file.parent.name != "fixtures":
+        return
+    for job in rendered(any_file):
+        text = Text("manifests.yaml", yaml_text(job.objects))
+        assert verify([text], job.kube_version)
+
+
+def test_verify_reports_a_changed_jobset():
+    job = rendered(ROOT / "fixtures/tensorflow-ps.yaml")[0]
+    text = yaml_text(job.objects).replace("mnist-ps-0-1.mnist", "mnist-ps-0-7.mnist")
+
+    with pytest.raises(MlgenError, match=r'refers to the peer "mnist-ps-0-7"'):
+        verify([Text("manifests.yaml", text)], job.kube_version)
