@@ -142,10 +142,11 @@ def test_commands_that_follow_a_job(team):
     team.apply(job)
     team.until_running(*TOGETHER)
     assert "Running" in team.mlgen("status", *options, job=job)
-    assert "no problems" in team.mlgen("doctor", *options, job=job)
+    assert "the API server accepts all objects" in team.mlgen("doctor", *options, job=job)
 
     team.finish("gemma")
 
-    assert "Succeeded" in team.mlgen("wait", *options, job=job)
-    assert "jobset/gemma" in team.mlgen("delete", "--yes", *options, job=job).lower()
+    assert not team.mlgen("wait", *options, job=job)  # it exits with 0
+    assert "Succeeded" in team.mlgen("status", *options, job=job)
+    assert "jobset.x-k8s.io/gemma deleted" in team.mlgen("delete", "--yes", *options, job=job)
     team.until(lambda: not team.listed("pods"))
