@@ -18,6 +18,7 @@ from mlgen.jobfile.excuses import invalid_excuses, unexcused
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.parser import training_job
 from mlgen.kubernetes.objects import Identities, Key, Object, keys, memory
+from mlgen.objects.labels import is_rendered_jobset
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath, limited_hints, severe
 from mlgen.result import Foreign, Options, Rendered, Result
 from mlgen.topology import Topology
@@ -280,7 +281,7 @@ def render_document(
     Raises:
         MlgenError: the document has errors; lists all problems.
     """
-    native, warnings = dialects.native(document)
+    native, warnings = (None, []) if _is_finished(document, options) else dialects.native(document)
     if native is None:
         is_part = dialects.is_part(document)
         if options.only_jobs and not is_part:
@@ -288,6 +289,11 @@ def render_document(
         return [] if is_part else [Foreign(document)], warnings
     rendered, more = _render_jobs(name, native, options)
     return rendered, [*unexcused(native, warnings), *more]
+
+
+def _is_finished(document: Document, options: Options) -> bool:
+    """Return True for a JobSet that is already rendered, with `--as jobset`."""
+    return options.jobset and is_rendered_jobset(document.data)
 
 
 PROBLEM_BYTES = 4_000
@@ -373,7 +379,7 @@ def _render_job(
         job = replace(job, part_of=combination.base)
     collector = Collector(invalid_excuses(document))
     with collector.catch():
-        job, topology, manifests = _built(job, options, collector)
+        job, topology, manifests = _built(job, options, collector, document.data["spec"])
         settings: list[str] = []
         if options.target:
             from mlgen.variants import gitops
@@ -381,7 +387,10 @@ def _render_job(
             collector.extend(gitops.warnings(job, topology, options.target))
             manifests = gitops.adapted(topology, manifests, options.target)
             settings = gitops.settings(topology, manifests, options.target)
-        job_problems = checks.job_problems(job.name, manifests, options.kube_version, document.data)
+        version, is_converted = options.kube_version, document.converted
+        job_problems = checks.job_problems(
+            job.name, manifests, version, document.data, converted=is_converted
+        )
         collector.extend(_independent(job_problems, topology.problems))
         if job.security.profile:
             profile = job.security.profile
@@ -390,6 +399,10 @@ def _render_job(
         unexcused(document, deprecations + _located(document, collector.problems))
     )
     collector.raise_errors()
+    if options.jobset:
+        from mlgen.variants import jobset
+
+        manifests = jobset.packed(topology, manifests)
     rendered = Rendered(
         name,
         document,
@@ -435,7 +448,7 @@ def _overridden(document: Document, options: Options) -> Document:
 
 
 def _built(
-    job: TrainingJob, options: Options, collector: Collector
+    job: TrainingJob, options: Options, collector: Collector, spec: dict[str, Any]
 ) -> tuple[TrainingJob, Topology, list[Object]]:
     """Return the job under its final name, its topology and its objects.
 
@@ -446,27 +459,40 @@ def _built(
         from mlgen.variants import name_hash
 
         # The hash must not depend on whether a workflow runs the job.
-        plain = _topology(job, replace(options, workflow=False))
+        plain = _topology(job, replace(options, workflow=False), spec)
         job = name_hash.renamed(plain, objects.build(plain, options.kube_version))
-    topology = _topology(job, options)
+    topology = _topology(job, options, spec)
     collector.extend(topology.problems)
     if not any(role.decides for role in topology.roles):
         collector.raise_errors()  # there is no complete set of roles
     manifests = objects.build(topology, options.kube_version)
-    if job.part_of:
+    if job.part_of or topology.job.jobset:
         from mlgen.variants import name_hash
 
         manifests = name_hash.in_addresses(topology, manifests)
     return job, topology, manifests
 
 
-def _topology(job: TrainingJob, options: Options) -> Topology:
-    """Return a job's topology, without policies that a workflow or GitOps tool replaces."""
+def _topology(job: TrainingJob, options: Options, spec: dict[str, Any]) -> Topology:
+    """Return a job's topology, without policies that a workflow or another tool replaces.
+
+    Args:
+        job: the job.
+        options: the options for rendering.
+        spec: of the job file.
+    """
     framework = frameworks.get(job.framework)
     if options.workflow:
         from mlgen.variants import workflow
 
         return workflow.with_workflow_restarts(framework.topology(workflow.without_policies(job)))
+    if options.jobset:
+        from mlgen.variants import jobset
+
+        topology = framework.topology(jobset.without_policies(job))
+        differences = tuple(jobset.problems(topology, spec))
+        topology = jobset.without_servers(topology)
+        return replace(topology, problems=(*topology.problems, *differences))
     if options.target:
         from mlgen.variants import gitops
 

@@ -35,6 +35,7 @@ class Options:
         supervisor: False renders jobs without a supervisor. As `--no-supervisor`.
         workflow: True renders for an Argo workflow, which runs, restarts and deletes the job. As
             `mlgen argo`.
+        jobset: True renders one JobSet, for clusters with its controller. As `--as jobset`.
         target: GitOps tool that applies the manifests: `"argocd"` or `"flux"`. As `--for`.
         default_namespace: namespace of jobs that have none.
         site: defaults from `mlgen.toml`. `site_options` sets it.
@@ -48,11 +49,17 @@ class Options:
     matrix: tuple[tuple[ValuePath, tuple[Any, ...]], ...] = ()
     supervisor: bool = True
     workflow: bool = False
+    jobset: bool = False
     target: "Target | None" = None
     default_namespace: str | None = None
     site: "Site | None" = None
     only_jobs: bool = False
     strict: bool = False
+
+    def __post_init__(self) -> None:
+        """Check that at most one tool replaces the supervisor."""
+        if self.jobset and (self.target or self.workflow):
+            raise ValueError("jobset cannot be combined with workflow or target")
 
 
 @dataclass(frozen=True)

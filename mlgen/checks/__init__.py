@@ -35,6 +35,8 @@ def job_problems(
     objects: Sequence[Object],
     kube_version: KubeVersion,
     job_file: Mapping[str, Any] | None = None,
+    *,
+    converted: bool = False,
 ) -> list[Problem]:
     """Return the problems of one job's objects, with their paths in the job file.
 
@@ -43,8 +45,9 @@ def job_problems(
         objects: all objects of the job.
         kube_version: the version of the cluster.
         job_file: the data of the job file, for the paths; None if there is none.
+        converted: True if the job file was converted from a custom resource.
     """
-    job = Objects(name, objects, alike=bool(job_file))
+    job = Objects(name, objects, alike=bool(job_file), converted=converted)
 
     def in_job_file(each: Located) -> Problem:
         if each.problem.code not in ("no-such-peer", "namespace", "port"):

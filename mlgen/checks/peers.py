@@ -9,7 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from mlgen.checks.pods import ROLES, TEMPLATE, Located, Objects, Pods, Text, role_path, texts
+from mlgen.checks.pods import (
+    ROLES,
+    TEMPLATE,
+    Located,
+    Objects,
+    Pods,
+    Text,
+    in_jobset,
+    role_path,
+    texts,
+)
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import INDEX_FORMS, ROLE
 from mlgen.problems import Code, Problem
@@ -169,7 +179,9 @@ class Directory:
             subdomain, rest = "", f"{subdomain}.{rest}" if subdomain else ""
         namespace, svc, _ = f"{rest}..".split(".", 2)
         if pods is None:
-            return _unknown(host, "this pod does not exist")
+            # In a JobSet, it may be an alias, for example in an ssh configuration.
+            is_alias = not dials and any(map(self._pods, in_jobset(host)))
+            return None if is_alias else _unknown(host, "this pod does not exist")
         if service is None and subdomain not in self.domains:
             name, hint = f"{host}{address.domain}", f"use the address {host}.{pods.subdomain[1]}"
             is_reached = dials or address.domain

@@ -50,7 +50,30 @@ def has(value: Any, step: str | int) -> bool:
 
 def workloads(objects: Iterable[Object]) -> dict[str, Object]:
     """Return the objects that create pods, by name. Services may have the same names."""
-    return {item["metadata"]["name"]: item for item in objects if item["kind"] in WORKLOADS}
+    items = with_jobs(objects)
+    return {item["metadata"]["name"]: item for item in items if item["kind"] in WORKLOADS}
+
+
+def with_jobs(objects: Iterable[Object]) -> Iterator[Object]:
+    """Yield the objects of a job, and the Jobs that JobSet creates: one for each replicated Job."""
+    for item in objects:
+        yield item
+        for each in item["spec"]["replicatedJobs"] if item["kind"] == "JobSet" else ():
+            template, name = each["template"], f"{item['metadata']['name']}-{each['name']}-0"
+            space = {
+                key: item["metadata"][key] for key in ("namespace",) if key in item["metadata"]
+            }
+            metadata = {"name": name, **space, **template["metadata"]}
+            yield {"apiVersion": "batch/v1", "kind": "Job", **template, "metadata": metadata}
+
+
+def in_jobset(host: str) -> tuple[str, str]:
+    """Return the host names that a replica has in a JobSet, instead of `<job>-<role>-<index>`.
+
+    The second one belongs to a replica that has its own Job.
+    """
+    role, _, index = host.rpartition("-")
+    return f"{role}-0-{index}", f"{host}-0-0"
 
 
 class Located(NamedTuple):
@@ -170,11 +193,13 @@ class Objects:
         name: the name of the job.
         items: all of its objects.
         alike: True if replicas of one role differ only in names, addresses and ports, as rendered.
+        converted: True if they are from a custom resource, which may use any ConfigMap.
     """
 
     name: str
     items: Sequence[Object]
     alike: bool = False
+    converted: bool = False
 
     @cached_property
     def distinct(self) -> Sequence[Object]:

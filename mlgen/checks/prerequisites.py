@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from mlgen.checks.pods import WORKLOADS, one_of_each, title, value_at
+from mlgen.checks.pods import WORKLOADS, one_of_each, title, value_at, with_jobs
 from mlgen.kubernetes import references
 from mlgen.kubernetes.groups import group_kind
 from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
@@ -24,6 +24,8 @@ TABLE = table("checks/prerequisites")
 
 SCHEDULER, GATE = "scheduler", "feature gate"
 """Prerequisites that are not kinds: a scheduler in the cluster, and a Kubernetes feature gate."""
+
+JOBSETS = "jobsets.jobset.x-k8s.io"
 
 GATES = {("scheduling.k8s.io", "PodGroup"): "GenericWorkload"}
 """The kinds that the API server serves only with a feature gate (Kubernetes 1.37.0,
@@ -75,7 +77,7 @@ def named(objects: Iterable[Object]) -> list[Prerequisite]:
     Excludes optional and built-in objects.
     """
     uses: dict[tuple[str, str, str | None], list[_Use]] = {}
-    for item in one_of_each(objects):
+    for item in one_of_each(with_jobs(objects)):
         namespace, labels = item["metadata"].get("namespace"), item["metadata"].get("labels") or {}
         user = labels.get(ROLE) or labels.get(COMPONENT) or item["metadata"]["name"]
         if item["kind"] not in WORKLOADS:
@@ -157,6 +159,9 @@ def _references(item: Object) -> Iterator[tuple[Reference, bool]]:
         if group == GROUPS["Queue"] and spec.get("queue") != VOLCANO_QUEUE:
             others.append(("Queue", spec.get("queue")))
         others.append(("PriorityClass", spec.get("priorityClassName")))
+    if item["kind"] == "JobSet":
+        others.append(("CustomResourceDefinition", JOBSETS))
+        others += _of_kueue(item["metadata"])
     if item["kind"] == "PersistentVolumeClaim":
         others.append(("StorageClass", spec.get("storageClassName")))
     if item["kind"] in WORKLOADS:
@@ -166,12 +171,16 @@ def _references(item: Object) -> Iterator[tuple[Reference, bool]]:
             yield reference, reference.volume in git
         others.append((SCHEDULER, references.scheduler(template)))
         for metadata in (item["metadata"], template.get("metadata") or {}):
-            labels = metadata.get("labels") or {}
-            others.append(("LocalQueue", labels.get(KUEUE_QUEUE)))
-            others.append(("WorkloadPriorityClass", labels.get(KUEUE_PRIORITY)))
+            others += _of_kueue(metadata)
     for kind, name in others:
         if name and (kind, name) not in references.BUILT_IN:
             yield Reference(kind, name), False
+
+
+def _of_kueue(metadata: Object) -> list[tuple[str, str | None]]:
+    labels = metadata.get("labels") or {}
+    queue, priority = labels.get(KUEUE_QUEUE), labels.get(KUEUE_PRIORITY)
+    return [("LocalQueue", queue), ("WorkloadPriorityClass", priority)]
 
 
 def git_volumes(pod: Object) -> Iterator[str]:

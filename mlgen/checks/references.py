@@ -20,6 +20,7 @@ from mlgen.checks.pods import (
     Objects,
     Pods,
     broken,
+    in_jobset,
     name_of,
     title,
     value_at,
@@ -120,7 +121,8 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Located]:
     # A Service for an operator's role that was merged into another role matches no pod name.
     of_role = name.startswith(f"{job.name}-{selector.get(ROLE)}-")
     is_alias = re.fullmatch(rf"{re.escape(job.name)}-.+-\d+", name) and not of_role
-    is_named = any(pods.has(name) or name_of(pods.item) == name for pods in selected)
+    hosts = (name, *in_jobset(name))
+    is_named = any(name_of(pods.item) == name or any(map(pods.has, hosts)) for pods in selected)
     if selected and not is_alias and not is_named:
         message = f"{title(service)} selects {title(selected[0].item)}, but has another name"
         yield broken(service, NAME, message)
@@ -139,7 +141,7 @@ def _config_maps(job: Objects) -> Iterator[Located]:
             source = holder[field]
             name = source.get("name", "")
             used.add(name)
-            if name == own and name not in maps:
+            if name == own and name not in maps and not job.converted:
                 message = f"uses the ConfigMap {name}, which does not exist"
                 yield broken(pods.item, (*path, field), message)
             for number, item in enumerate(source.get("items", []) if name in maps else []):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mlgen.checks.pods import WORKLOADS
+from mlgen.checks.pods import workloads
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import SHARED, Amounts, Kind
@@ -40,12 +40,12 @@ def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
         objects: the objects of the job.
     """
     names = {workload_name(topology.job, role): role for role in topology.roles}
-    workloads = [item for item in objects if item["kind"] in WORKLOADS]
-    others = [item for item in workloads if item["metadata"]["name"] not in names]
+    items = workloads(objects)
+    others = [item for name, item in items.items() if name not in names]
     of_roles: dict[str, Object] = {}
     counts: dict[str, int] = {}
-    for item in workloads:
-        role = names.get(item["metadata"]["name"])
+    for name, item in items.items():
+        role = names.get(name)
         if role:
             # Replicas with their own Jobs have equal requests.
             of_roles.setdefault(role.name, item)
@@ -62,10 +62,10 @@ def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
     )
 
 
-def _sum(workloads: Iterable[tuple[Object, int]], kind: Kind) -> Amounts:
+def _sum(items: Iterable[tuple[Object, int]], kind: Kind) -> Amounts:
     """Return the sum of requests or limits of workloads, each with its number of pods."""
     amounts: dict[str, list[str]] = {}
-    for item, count in workloads:
+    for item, count in items:
         for name, amount in _of_pod(item, kind).items():
             amounts.setdefault(name, []).append(times(amount, count))
     return {name: total(of_name) for name, of_name in amounts.items()}

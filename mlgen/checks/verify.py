@@ -11,14 +11,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen import checks, dialects
-from mlgen.checks.pods import Located, Objects, items_of, role_path, title
+from mlgen.checks.pods import (
+    Located,
+    Objects,
+    items_of,
+    role_path,
+    title,
+    value_at,
+    with_jobs,
+)
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.objects import Key, Object, keys, without_nulls
 from mlgen.kubernetes.schema import broken_structure, has_kind
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.objects.labels import COMPONENT, DECIDES, INSTANCE, JOB, MANAGED_BY
+from mlgen.objects.labels import (
+    COMPONENT,
+    DECIDES,
+    INSTANCE,
+    JOB,
+    MANAGED_BY,
+    is_rendered_jobset,
+)
 from mlgen.problems import (
     Code,
     Collector,
@@ -32,6 +47,7 @@ from mlgen.problems import (
 from mlgen.resources import table
 
 EXPECTED = table("checks/verify")
+LABELS = ("metadata", "labels")
 TYPES: dict[str, Any] = {"a string": str, "an integer": int, "a mapping": dict, "a list": list}
 
 
@@ -158,6 +174,9 @@ def _parts(documents: Iterable[Document], collector: Collector) -> Iterator[_Par
     for document in documents:
         for path, item in items_of(document.data):
             data = without_nulls(item)
+            if _has_jobs(data):
+                yield from (_Part(each, document, at) for at, each in _of_jobset(path, data))
+                continue
             collector.extend(_not_applicable(document, path, data))
             if not _is_object(data):
                 continue
@@ -165,6 +184,38 @@ def _parts(documents: Iterable[Document], collector: Collector) -> Iterator[_Par
             if part.job is not None:
                 collector.extend(document.problems)
             yield part
+
+
+def _has_jobs(data: Any) -> bool:
+    """Return True for a JobSet that mlgen has rendered, if its Jobs are still complete."""
+    jobs = value_at(data, ("spec", "replicatedJobs"))
+    return (
+        (is_rendered_jobset(data) and _is_object(data) and isinstance(jobs, list) and bool(jobs))
+        and all(isinstance(value_at(each, ("name",)), str) for each in jobs)
+        and all(isinstance(value_at(each, ("template", "spec")), dict) for each in jobs)
+        and all(isinstance(value_at(each, ("template", *LABELS)), dict) for each in jobs)
+    )
+
+
+def _of_jobset(path: ValuePath, jobset: Object) -> Iterator[tuple[ValuePath, Object]]:
+    """Yield the Service and the Jobs that JobSet creates, each with its path in the document.
+
+    JobSet reports the outcome of several deciding Jobs. Here, one of them is marked.
+    """
+    metadata, name = jobset["metadata"], jobset["metadata"]["name"]
+    hidden = value_at(jobset, ("spec", "network", "publishNotReadyAddresses")) is False
+    selector = {JOB: metadata["labels"].get(JOB)}
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": not hidden, "selector": selector}
+    own = {key: metadata[key] for key in ("name", "namespace", "labels") if key in metadata}
+    yield path, {"apiVersion": "v1", "kind": "Service", "metadata": own, "spec": spec}
+    targets = value_at(jobset, ("spec", "successPolicy", "targetReplicatedJobs"))
+    marked = f"{name}-{targets[0]}-0" if isinstance(targets, list) and targets[1:] else ""
+    _, *jobs = with_jobs([jobset])
+    for number, job in enumerate(jobs):
+        if job["metadata"]["name"] == marked:
+            labels = job["metadata"]["labels"] | {DECIDES: "true"}
+            job["metadata"] = job["metadata"] | {"labels": labels}
+        yield (*path, "spec", "replicatedJobs", number, "template"), job
 
 
 def _is_object(data: Any) -> bool:

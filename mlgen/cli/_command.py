@@ -26,6 +26,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
+        if ctx.params.get("jobset") and ctx.params.get("target"):
+            raise click.UsageError("--as jobset and --for are mutually exclusive")
         if ctx.meta.get("mlgen.no_config") is False:
             self._fill(ctx)
         return super().invoke(ctx)
@@ -172,6 +174,7 @@ def _target(value: str) -> Any:
 READERS: dict[str, Callable[[Any], Any]] = {
     "cron": _schedule,
     "files": _files,
+    "jobset": lambda value: value == "jobset",
     "kube_version": _kube_version,
     "matrix": _matrix,
     "namespace": names.namespace,
@@ -240,4 +243,6 @@ def written_options() -> list[str]:
     for option, name in (("--namespace", "namespace"), ("--kube-version", "kube_version")):
         if is_written(context, name):
             words += [option, str(context.params[name])]
+    if context.params.get("jobset"):
+        words += ["--as", "jobset"]
     return [*words, *(["--no-config"] if context.meta["mlgen.no_config"] else [])]

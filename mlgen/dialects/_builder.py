@@ -132,7 +132,7 @@ class Builder:
             self.put(("spec", "scheduling", "queue"), queue)
         for field_name, removed in (("labels", KUEUE_QUEUE), ("annotations", LAST_APPLIED)):
             source = metadata.get(field_name)
-            kept = {k: v for k, v in (source.value or {}).items() if k != removed}
+            kept = {k: v for k, v in without_own(source.value).items() if k != removed}
             self.put(("metadata", field_name), source, kept)
 
     @property
@@ -395,6 +395,17 @@ class Builder:
         if around.origin is not None:  # the resource is merged from several documents
             origin = around.origin
         return Mark(around.place, around.key, around.text, origin, inner)
+
+
+MANAGED_BY = {"app.kubernetes.io/managed-by": "mlgen"}
+OWN_LABELS = ("mlgen.dev/", "app.kubernetes.io/")
+
+
+def without_own(labels: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the labels of an object without mlgen's own, if mlgen has rendered the object."""
+    labels = labels or {}
+    is_own = MANAGED_BY.items() <= labels.items() or f"{OWN_LABELS[0]}job" in labels
+    return {k: v for k, v in labels.items() if not (is_own and k.startswith(OWN_LABELS))}
 
 
 def remove(holder: dict[str, Any], field: str, name: str) -> None:

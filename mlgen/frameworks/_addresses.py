@@ -17,6 +17,7 @@ from mlgen.topology import Role
 Replica = tuple[int, int]
 """The position of a `Role` in the topology, and the index of one of its replicas."""
 
+
 SSH_ALIAS = "(?m)^Host .*"
 """A line of an ssh configuration that defines an alias of a host."""
 

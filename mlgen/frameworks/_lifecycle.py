@@ -49,7 +49,8 @@ def is_supervised(job: TrainingJob, roles: Sequence[Role]) -> bool:
     policy = job.run_policy
     configured = policy.restart_scope != "Replica" or policy.give_up_after or policy.port
     several = not all(role.decides for role in roles) or decides(job) != "one"
-    return job.supervisor and not job.workflow and bool(configured or several)
+    needed = bool(configured or several)
+    return job.supervisor and not job.workflow and not job.jobset and needed
 
 
 def is_in_gang(job: TrainingJob, role: str) -> bool:
@@ -212,7 +213,7 @@ def _orders(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
     for role in roles:
         for order in role.orders:
             other = by_name[order.role]
-            if job.scheduling.gang == "kueue":
+            if job.scheduling.gang == "kueue" and not job.jobset:
                 yield problem("order-with-kueue", role=role, order=order)
             elif not job.watched:
                 yield problem("order-unsupervised", role=role, order=order)
@@ -312,9 +313,9 @@ def _endless(topology: Topology) -> list[str]:
 
 
 def _stops_pods(topology: Topology) -> bool:
-    """Return True if the supervisor or a workflow stops the pods that keep running."""
-    job = topology.job
-    return (topology.supervised or job.workflow) and job.run_policy.clean_pod_policy != "None"
+    """Return True if the supervisor, a workflow or JobSet stops the pods that keep running."""
+    job, cleans = topology.job, topology.job.run_policy.clean_pod_policy != "None"
+    return job.jobset or (cleans and (topology.supervised or job.workflow))
 
 
 def clean_pod_policy(topology: Topology) -> Iterator[Problem]:
@@ -344,8 +345,8 @@ def _stops_replicas(topology: Topology) -> bool:
 
 def ttl(topology: Topology) -> Iterator[Problem]:
     """Warn of a TTL without a supervisor: it deletes only finished Jobs."""
-    remaining = _endless(topology)
-    if topology.job.run_policy.ttl_seconds_after_finished is None or topology.supervised:
+    remaining, is_watched = _endless(topology), topology.supervised or topology.job.jobset
+    if topology.job.run_policy.ttl_seconds_after_finished is None or is_watched:
         return
     if remaining:
         yield problem("not-deleted", names=_names(remaining), command=cleanup(topology))
@@ -368,7 +369,7 @@ def gang_bounds(topology: Topology) -> Iterator[Problem]:
     job, policy = topology.job, topology.job.run_policy
     bounds = policy.give_up_after or GiveUpAfter()
     names = {*written(policy), *written(bounds)}
-    if job.converted or not job.supervisor:
+    if job.converted or not job.supervisor or job.jobset:
         return
     if any(role.gang for role in topology.roles):
         yield from _bounds_of_gang(policy, bounds, names)

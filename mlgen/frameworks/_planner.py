@@ -102,6 +102,7 @@ class Planner:
         files: the framework's files in the job's ConfigMap: text by name.
         only_ready: True if the names of replicas resolve only while they are ready.
         collector: the problems reported so far.
+        own_jobs: the roles whose replicas have Jobs of their own, except on the host network.
         host_ports: the ports on the nodes, for host networking.
         size: the size of the roles added so far.
     """
@@ -119,6 +120,7 @@ class Planner:
         self.minimums: dict[str, int] = {}
         self.files: dict[str, str] = {}
         self.only_ready = False
+        self.own_jobs: tuple[str, ...] = ()
         self.collector = Collector()
         self.host_ports = HostPortAllocation(job)
         self.size = Size(job)
@@ -164,6 +166,8 @@ class Planner:
         The search list of its resolver adds the namespace and the cluster's domain:
         https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
         With host networking, each replica has a Service of its own: `<job>-<role>-<i>`.
+        In a JobSet, the host name contains the index of the Job, which is 0, before the index of
+        the pod: `<job>-<role>-0-<i>`, or `<job>-<role>-<i>-0-0` if each replica has its own Job.
 
         Args:
             spec: the role.
@@ -174,7 +178,11 @@ class Planner:
         suffix = f".{job.namespace}.svc.{domain}" if domain else ""
         subdomain = "" if self.is_split(spec) else f".{job.name}"
         count = spec.replicas if count is None else count
-        return Hosts(f"{job.name}-{spec.name}-", count, f"{subdomain}{suffix}", first)
+        before, after = f"{job.name}-{spec.name}-", f"{subdomain}{suffix}"
+        if job.jobset and not self.is_split(spec):
+            own = spec.name in self.own_jobs
+            before, after = (before, f"-0-0{after}") if own else (f"{before}0-", after)
+        return Hosts(before, count, after, first)
 
     def first_host(self, spec: RoleSpec) -> str:
         """Return the host name of a role's first replica."""

@@ -126,6 +126,7 @@ def ranked(planner: Planner, env: Callable[..., Env], *, by_own_name: bool = Fal
     if first.spec.name == RANK:
         planner.job = _with_merged_names(planner.job)
         planner.ports = {RANK: planner.ports[ROLES[0]]}
+    planner.own_jobs = () if last.index is None else (last.spec.name,)
     candidates = [ROLES[0], RANK] if first.spec.name == RANK else [first.spec.name]
     planner.decider(first.spec.name, candidates)
     hosts = tuple(

@@ -127,7 +127,7 @@ def _fields(topology: Topology) -> Iterator[Problem]:
     not redirect the traffic of pods with host networking.
     """
     job, network = topology.job, topology.job.network
-    if job.run_policy.managed_by is not None:
+    if job.run_policy.managed_by is not None and not job.jobset:
         yield problem("managed-by")
     if job.run_policy.suspend and job.scheduling.gang == "kueue":
         yield problem("suspend-with-kueue")

@@ -4,7 +4,7 @@ https://github.com/kubernetes-sigs/kustomize/blob/master/cmd/config/docs/api-con
 kpt shows the `results` of the list, and kustomize ignores them. Both check the exit status.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from mlgen.problems import Collector, MlgenError, Place, Problem, choice, dotted
 from mlgen.result import Options
 from mlgen.variants import gitops
 
-OPTIONS = ("for", "kube-version", "namespace", "only-jobs", "set", "strict", "supervisor")
+OPTIONS = ("as", "for", "kube-version", "namespace", "only-jobs", "set", "strict", "supervisor")
 """The command line options that the data of a ConfigMap can set."""
 
 ONLY_RENDERED = "remove it: --only-jobs rejects objects that are not rendered"
@@ -180,6 +180,21 @@ def _options(config: Item, options: Options) -> Options:
     return options
 
 
+def _is_jobset(text: str) -> bool:
+    if text not in ("jobs", "jobset"):
+        raise ValueError(f'expected jobs or jobset, got "{text}"')
+    return text == "jobset"
+
+
+READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "as": ("jobset", _is_jobset),
+    "for": ("target", gitops.target),
+    "kube-version": ("kube_version", versions.parse),
+    "namespace": ("namespace", names.namespace),
+}
+"""The field of `Options` for each option with one value, and the function that parses it."""
+
+
 def _with(options: Options, name: str, text: str) -> Options:
     """Return the options with one of them overridden.
 
@@ -192,12 +207,9 @@ def _with(options: Options, name: str, text: str) -> Options:
         KeyError: the name is unknown.
         ValueError: the value is invalid; the message contains the reason.
     """
-    if name == "kube-version":
-        return replace(options, kube_version=versions.parse(text))
-    if name == "for":
-        return replace(options, target=gitops.target(text))
-    if name == "namespace":
-        return replace(options, namespace=names.namespace(text))
+    if name in READERS:
+        field, read = READERS[name]
+        return replace(options, **{field: read(text)})
     if name == "set":
         lines = filter(None, map(str.strip, text.splitlines()))
         return replace(options, settings=(*options.settings, *map(overrides.parse, lines)))

@@ -410,6 +410,7 @@ class TrainingJob:
         claims: the specs of the PersistentVolumeClaims to create, by name.
         supervisor: True if mlgen may add a supervisor.
         workflow: True if an Argo workflow runs the job, and cleans up after it.
+        jobset: True if JobSet's controller runs the job, restarts it and cleans up after it.
         converted: True if the job file was converted from an operator's custom resource.
     """
 
@@ -436,12 +437,13 @@ class TrainingJob:
     helpers: Helpers = field(default_factory=Helpers)
     supervisor: bool = True
     workflow: bool = False
+    jobset: bool = False
     converted: bool = False
 
     @property
     def watched(self) -> bool:
-        """True if a supervisor or a workflow may watch the job while it runs."""
-        return self.supervisor or self.workflow
+        """True if a supervisor, a workflow or JobSet may watch the job while it runs."""
+        return self.supervisor or self.workflow or self.jobset
 
     @property
     def decides_together(self) -> bool:

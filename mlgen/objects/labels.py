@@ -118,9 +118,25 @@ def metadata(
 
 
 def workload_name(job: TrainingJob, role: Role) -> str:
-    """Return the name of a role's Job or StatefulSet: `<job>-<role>` or `<job>-<role>-<index>`."""
-    index = "" if role.index is None else f"-{role.index}"
-    return role.workload or f"{job.name}-{role.name}{index}"
+    """Return the name of a role's Job or StatefulSet: `<job>-<role>` or `<job>-<role>-<index>`.
+
+    JobSet adds the index of a Job to the name of its replicated Job. Here, that index is always 0.
+    """
+    name = role.workload or f"{job.name}-{numbered(role)}"
+    return f"{name}-0" if job.jobset and not role.workload else name
+
+
+def numbered(role: Role) -> str:
+    """Return the name of a role, with the index of the replica if it has its own Job."""
+    return role.name if role.index is None else f"{role.name}-{role.index}"
+
+
+def is_rendered_jobset(data: Any) -> bool:
+    """Return True for a JobSet that mlgen has rendered."""
+    is_jobset = isinstance(data, dict) and data.get("kind") == "JobSet"
+    metadata = data.get("metadata") if is_jobset else None
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return isinstance(labels, dict) and labels.get(MANAGED_BY) == "mlgen"
 
 
 def config_name(job: str, part: str = "config") -> str:

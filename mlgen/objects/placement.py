@@ -292,8 +292,8 @@ def is_queued(topology: Topology) -> bool:
 
 
 def is_group(topology: Topology) -> bool:
-    """True if Kueue admits the job as a group of pods, not as a Kubernetes Job."""
-    return is_queued(topology) and not is_single_job(topology)
+    """True if Kueue admits the job as a group of pods, not as a Kubernetes Job or a JobSet."""
+    return is_queued(topology) and not (is_single_job(topology) or topology.job.jobset)
 
 
 def with_modest_helpers(
@@ -332,7 +332,7 @@ def with_modest_helpers(
 
 
 def annotate(topology: Topology, workloads: Sequence[tuple[Role, dict[str, Any]]]) -> None:
-    """Add the annotations that depend on all workloads of a group to their pod templates.
+    """Add the annotations that depend on all workloads of a group or JobSet to their pod templates.
 
     The user's annotations are kept. Templates may share equal dicts.
 
@@ -340,7 +340,8 @@ def annotate(topology: Topology, workloads: Sequence[tuple[Role, dict[str, Any]]
         topology: the job's topology.
         workloads: each role with its Job.
     """
-    if not is_group(topology):
+    in_group = is_group(topology)
+    if not (in_group or (topology.job.jobset and is_queued(topology))):
         return
     serves = any(role.restart == "Always" for role, _ in workloads)
     specs = [manifest["spec"] for _, manifest in workloads]
@@ -348,7 +349,7 @@ def annotate(topology: Topology, workloads: Sequence[tuple[Role, dict[str, Any]]
     # If failed pods may be replaced, a group has not ended after all have failed. A group with a
     # role that serves still has running pods then.
     ends = not topology.supervised and (serves or not retries)
-    annotations = {**NOT_RETRIED} if ends else {}
+    annotations = {**NOT_RETRIED} if ends and in_group else {}
     sizes = [role.replicas for role in topology.roles]
     placement = topology.job.scheduling.topology
     if placement and not placement.slice and sorted(sizes)[:-1] == [1]:

@@ -98,7 +98,7 @@ def _plain_pod(job: TrainingJob, role: Role, helpers: list[Helper]) -> dict[str,
     return filled(
         "pod",
         labels=pod_labels(job, role),
-        hostname=None if role.index is None else workload_name(job, role),
+        hostname=None if role.index is None or job.jobset else workload_name(job, role),
         subdomain=job.name,
         restart_policy=_restart_policy(role),
         service_account=service_account(job, role),
@@ -306,11 +306,13 @@ def helpers_of(job: TrainingJob, role: Role) -> list[Helper]:
 
 def _wait_helper(job: TrainingJob, role: Role) -> Helper:
     """Return the helper that waits for peers, with a time limit if the user sets one."""
-    timeout, own = job.wait.timeout_seconds, f"{job.name}-{role.name}-"
-    listens = any(wait.port and wait.hosts.before == own for wait in role.waits)
+    timeout = job.wait.timeout_seconds
+    own = next((each.hosts for each in role.waits if each.port and each.role == role.name), None)
     # The script's format: `mnist-ps-[0-1].mnist:2222`.
     peers = (f"{w.hosts}:{w.port}" if w.port is not None else str(w.hosts) for w in role.waits)
-    env = {"MLGEN_SELF": f"{own}{INDEX}"} if listens else {}
+    env = {}
+    if own:
+        env["MLGEN_SELF"] = f"{own.before}{INDEX}{own.after.partition('.')[0]}"
     env["MLGEN_PEERS"] = " ".join(peers)
     if timeout is not None:
         env["MLGEN_TIMEOUT"] = str(timeout)
@@ -408,12 +410,14 @@ REFERENCE = re.compile(r"\$\(([^()]+)\)")
 def main_env(role: Role) -> list[dict[str, Any]]:
     """Return the variables of the training container; user values override framework values.
 
-    The index comes first, because the others may refer to it.
+    The index comes first, because the others may refer to it. A JobSet that mlgen has rendered
+    already sets it.
     """
     user_env = role.spec.env
     env = [(name, value) for name, value in role.env.items() if name not in user_env]
     variables = [_variable(name, value) for name, value in [*env, *user_env.items()]]
-    return [index_variable(role), *_in_dependency_order(variables)]
+    index = [] if INDEX_NAME in user_env else [index_variable(role)]
+    return [*index, *_in_dependency_order(variables)]
 
 
 def _variable(name: str, value: Any) -> dict[str, Any]:

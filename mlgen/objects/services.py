@@ -6,7 +6,7 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.merge import merged
 from mlgen.objects import security, storage
-from mlgen.objects.labels import ROLE, app_labels, index_label, metadata, selector, workload_name
+from mlgen.objects.labels import ROLE, app_labels, index_label, metadata, numbered, selector
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Topology
 
@@ -53,7 +53,7 @@ def replica_services(job: TrainingJob, role: Role) -> Iterator[dict[str, Any]]:
     On the pod network, a headless Service resolves each alias of a replica. A Service that lists
     only ready pods shows peers that a replica runs, like the Services of operators.
     """
-    names = {workload_name(job, role): 0} if role.host_ports else {}
+    names = {f"{job.name}-{numbered(role)}": 0} if role.host_ports else {}
     for name, index in {**names, **role.aliases, **role.ready}.items():
         service_metadata = metadata(job, name, role.name)
         is_only = index is None or role.index is not None

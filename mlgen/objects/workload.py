@@ -56,13 +56,13 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     (pkg/controller/job/job_controller.go, manageJob).
     """
     job = topology.job
-    queued = job.scheduling.gang == "kueue" and placement.is_single_job(topology)
+    queued = placement.is_queued(topology) and not placement.is_group(topology) and not job.jobset
     job_metadata = metadata(job, workload_name(job, role), role.name, role)
     if queued:
         job_metadata["labels"][KUEUE_QUEUE] = job.scheduling.queue
     if role.orders and topology.supervised:
         job_metadata.setdefault("annotations", {})[SUPERVISOR] = WAITS
-    indexed = role.index is None
+    indexed = role.index is None or job.jobset
     per_index, failed, together = _limits(job, role)
     success = role.success if role.replicas > 1 else None
     return filled(
@@ -76,7 +76,10 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
         backoff_limit=together,
         deadline=role.spec.active_deadline_seconds or job.run_policy.active_deadline_seconds,
         # With a supervisor, it is deleted together with the supervisor's Job.
-        ttl=None if topology.supervised else job.run_policy.ttl_seconds_after_finished,
+        # JobSet deletes its Jobs with itself.
+        ttl=None
+        if topology.supervised or job.jobset
+        else job.run_policy.ttl_seconds_after_finished,
         succeeded_indexes=success.indexes if success else None,
         succeeded_count=success.count if success else None,
         failure_rules=_failure_rules(topology, role) or None,
@@ -91,8 +94,10 @@ def _is_suspended(topology: Topology, role: Role) -> bool:
     """Return True if a role is suspended, with the job or until others are complete or ready.
 
     Kueue resumes a single Job. It holds a pod group by scheduling gates instead, so it would never
-    resume the Jobs and StatefulSets of these pods.
+    resume the Jobs and StatefulSets of these pods. JobSet suspends its Jobs itself.
     """
+    if topology.job.jobset:
+        return False
     if topology.job.scheduling.gang == "kueue":
         return placement.is_single_job(topology)
     return topology.job.run_policy.suspend or bool(role.orders)
@@ -111,7 +116,7 @@ def _limits(job: TrainingJob, role: Role) -> tuple[int | None, int | None, int |
     independent = role.tolerates_failure and role.restart != "OnFailure"
     if spec.backoff_limit_per_index is not None:
         per_index, together = spec.backoff_limit_per_index, spec.backoff_limit
-    elif role.index is None and (independent or role.restarts_together):
+    elif role.index is None and (independent or (role.restarts_together and not job.jobset)):
         per_index, together = _retries(job, role), None
     else:
         return None, None, _retries(job, role)
@@ -124,10 +129,11 @@ def _limits(job: TrainingJob, role: Role) -> tuple[int | None, int | None, int |
 def _retries(job: TrainingJob, role: Role) -> int:
     """Return the number of retries of failed pods, from the role or from its restart policy.
 
-    In a gang, the supervisor counts the retries, so the Job's own limit must not apply.
+    In a gang, the supervisor counts the retries, so the Job's own limit must not apply. JobSet
+    counts the restarts of Jobs that have failed, so the first failure must fail the Job.
     """
     if role.restarts_together:
-        return INT32_MAX
+        return 0 if job.jobset else INT32_MAX
     if role.spec.backoff_limit is not None:
         return role.spec.backoff_limit
     if role.restart == "Always":
@@ -144,12 +150,15 @@ def _failure_rules(topology: Topology, role: Role) -> list[dict[str, Any]]:
     restarts the whole job after any failure, so a preempted pod must count as failed there.
     """
     job, ignored = topology.job, IGNORE_DISRUPTION
+    together = role.restarts_together
+    if job.jobset and role.gang:
+        ignored = {**ignored, "action": "FailJob"}  # JobSet then restarts the gang
     if placement.is_group(topology):
         conditions = [*ignored["onPodConditions"], {"type": placement.TERMINATED, "status": "True"}]
         ignored = {**ignored, "onPodConditions": conditions}
-    if role.restarts_together or role.restart in ("Always", "OnFailure", "Workflow"):
+    if (together and not job.jobset) or (role.restart in UNRULED and not together):
         return []
-    if role.restart == "Never":
+    if role.restart != "ExitCode":
         return [ignored]
     retryable = role.spec.retryable_exit_codes
     exit_codes = {
@@ -160,6 +169,9 @@ def _failure_rules(topology: Topology, role: Role) -> list[dict[str, Any]]:
     action = "FailJob" if _limits(job, role)[0] is None else "FailIndex"
     return [ignored, {"action": action, "onExitCodes": exit_codes}]
 
+
+UNRULED = ("Always", "OnFailure", "Workflow")
+"""The restart policies of roles without a podFailurePolicy, unless they restart together."""
 
 FEW = 3
 """Up to this number of replicas, Jobs are built individually."""

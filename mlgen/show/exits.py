@@ -228,7 +228,8 @@ def _together(case: _Case, *, counted: bool) -> str:
 def _role_fails(case: _Case) -> str:
     """Return the effect of a role's failure on the job."""
     role, topology = case.group.role, case.topology
-    if role.tolerates_failure or (not role.decides and not topology.supervised):
+    watched = topology.supervised or topology.job.jobset
+    if role.tolerates_failure or not (role.decides or watched):
         return "role fails, job continues"
     return ROLE_FAILS if role.decides and topology.decides == "any" else JOB_FAILS
 

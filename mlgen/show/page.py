@@ -6,7 +6,7 @@ The words are in `templates/show/job.txt`.
 from collections.abc import Iterator
 
 from mlgen import checks
-from mlgen.checks.pods import workloads
+from mlgen.checks.pods import with_jobs, workloads
 from mlgen.checks.totals import totals
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_security import LEVELS, level
@@ -26,9 +26,10 @@ MAX_USERS = 6
 
 def page(rendered: Rendered) -> str:
     """Return the page of one job, which ends with a line break."""
-    topology, objects, version = rendered.topology, rendered.objects, rendered.kube_version
+    topology, version = rendered.topology, rendered.kube_version
+    objects = tuple(with_jobs(rendered.objects))
     rows, plan = groups(rendered), {}
-    if topology.supervised:
+    if topology.supervised or topology.job.jobset:
         plan = supervisor.plan(topology, objects, version)
     table, sentences = endings(topology, rows, plan)
     deciding = list(_deciding(topology))

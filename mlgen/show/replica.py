@@ -142,11 +142,12 @@ def _page(rendered: Rendered, role: Role, index: int) -> str:
     """Return the page of a replica."""
     workload = workloads(rendered.objects)[workload_name(rendered.topology.job, role)]
     pods = pods_of(workload)
-    host = f"{pods.name}-{index}" if pods.indexed else pods.name
+    job_index = index if role.index is None else 0  # of a Job in a JobSet
+    host = f"{pods.name}-{job_index}" if pods.indexed else pods.name
     template, spec = pods.template, pods.template["spec"]
     labels = dict(template["metadata"].get("labels") or {})
     if pods.indexed:
-        labels[SET_INDEX if role.serves else JOB_INDEX] = str(index)
+        labels[SET_INDEX if role.serves else JOB_INDEX] = str(job_index)
     config_maps = (item for item in rendered.objects if item["kind"] == "ConfigMap")
     running = Running(
         host if role.serves else f"{host}-{RANDOM}",
@@ -159,7 +160,8 @@ def _page(rendered: Rendered, role: Role, index: int) -> str:
     services = list(_services(rendered, running))
     names = [service["metadata"]["name"] for service in services]
     own = pods.subdomain[1]
-    addresses = [f"{host}.{name}" for name in names if name == own]
+    creates_service = rendered.topology.job.jobset
+    addresses = [f"{host}.{own}"] if own in names or creates_service else []
     main = next(c for c in spec["containers"] if c["name"] == role.spec.main_container)
     others = [item for item in spec["containers"] if item is not main]
     containers = [("Init container", item) for item in spec.get("initContainers") or ()]

@@ -94,7 +94,8 @@ CONFIG_MAPS = ("configMap", "configMapRef", "configMapKeyRef")
 def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
     """Return the manifests with the job's plain name replaced by its final name.
 
-    It is replaced in addresses of replicas and names of ConfigMaps that the user has written.
+    It is replaced in addresses of replicas and names of ConfigMaps that the user has written. In a
+    JobSet, these addresses also get the index of the Job.
 
     Args:
         topology: of the job, with the name that includes the hash or the values of a combination.
@@ -104,10 +105,16 @@ def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object
     plain = job.part_of or job.name
     roles = "|".join(sorted({re.escape(role.name) for role in topology.roles}))
     address = re.compile(
-        rf"(?<![\w.-]){re.escape(plain)}(-(?:{roles})(?:-\d+)?-(?:{INDEX_FORMS})\.)"
+        rf"(?<![\w.-]){re.escape(plain)}-(?P<role>{roles})(?P<job>-\d+)?-(?P<index>{INDEX_FORMS})\."
         rf"{re.escape(plain)}(?![\w-])"
     )
-    hashed_address = rf"{job.name}\g<1>{job.name}"
+    separate = {role.name for role in topology.roles if role.index is not None}
+
+    def final_address(match: re.Match[str]) -> str:
+        role, index = match["role"], f"{match['job'] or ''}-{match['index']}"
+        if job.jobset and not match["job"]:
+            index = f"{index}-0-0" if role in separate else f"-0{index}"
+        return f"{job.name}-{role}{index}.{job.name}"
 
     service = host_pattern(_operator_names(topology, plain))
     names = [item["metadata"]["name"] for item in manifests if item.get("kind") == "ConfigMap"]
@@ -115,7 +122,7 @@ def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object
 
     def with_hash(value: Any, *, dialled: bool = False) -> Any:
         if isinstance(value, str):
-            value = address.sub(hashed_address, value)
+            value = address.sub(final_address, value)
             return service.sub(service_name, value) if dialled else value
         if isinstance(value, list):
             return [with_hash(item, dialled=dialled) for item in value]

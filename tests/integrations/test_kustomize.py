@@ -230,6 +230,7 @@ def test_annotations_of_kustomize_and_kpt_are_not_copied():
         ("supervisor: 'false'", ["--no-supervisor"]),
         ("supervisor: true", []),
         ("for: argocd", ["--for", "argocd"]),
+        ("as: jobset", ["--as", "jobset"]),
         (
             "set: |\n      spec.roles.worker.replicas=5\n\n      spec.image=i:2\n",
             ["--set", "spec.roles.worker.replicas=5", "--set", "spec.image=i:2"],
@@ -398,7 +399,7 @@ CONFIGS = {
     "of-a-near-kind": "{apiVersion: mlgen.dev/v1, kind: TrainingJob, metadata: {name: mnist}}",
     "unknown-option": "{apiVersion: v1, kind: ConfigMap, metadata: {name: o}, data: {sets: a=b}}",
     "bad-values": "{apiVersion: v1, kind: ConfigMap, metadata: {name: o}, data: {namespace: A_b,"
-    " kube-version: 1.3, supervisor: no, set: spec.image, for: argo}}",
+    " kube-version: 1.3, supervisor: no, set: spec.image, for: argo, as: job}}",
     "data-as-list": "{apiVersion: v1, kind: ConfigMap, metadata: {name: o}, data: [a]}",
     "key-twice": "{apiVersion: v1, kind: ConfigMap, metadata: {name: o}, data: {set: a=b, set: c}}",
     "bad-setting": "{apiVersion: v1, kind: ConfigMap, metadata: {name: o},"

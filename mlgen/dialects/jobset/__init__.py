@@ -15,7 +15,7 @@ from hashlib import sha1
 from shlex import quote
 from typing import Any
 
-from mlgen.dialects._builder import Builder, Dialect, SourceValue
+from mlgen.dialects._builder import Builder, Dialect, SourceValue, without_own
 from mlgen.dialects.jobset.jobs import JobSet, ReplicatedJob
 from mlgen.dialects.jobset.restarts import read_restarts, write_restarts, write_retries
 from mlgen.problems import Collector
@@ -56,7 +56,7 @@ def write_roles(jobset: JobSet, job: ReplicatedJob) -> None:
         jobset.put(("spec", "runPolicy", "managedBy"), managed_by)
     for name in ("labels", "annotations"):
         metadata = job.source.get("template", "metadata", name)
-        if set(metadata.value or {}) - PLACEMENT:
+        if set(without_own(metadata.value)) - PLACEMENT:
             jobset.report("metadata-of-job", metadata, field=name)
     group = job.pod_template.get("spec", SCHEDULING_GROUP)
     if group:
@@ -67,6 +67,8 @@ def _pod_template(jobset: JobSet, job: ReplicatedJob, index: int) -> SourceValue
     """Return the pod template of one Job, with the fields that JobSet adds to it."""
     template = job.pod_template
     metadata, spec = dict(template.value.get("metadata", {})), dict(template.value["spec"])
+    if "labels" in metadata:
+        metadata["labels"] = without_own(metadata["labels"])
     for name in ("subdomain", SCHEDULING_GROUP):
         spec.pop(name, None)
     key = ("metadata", "annotations", EXCLUSIVE_TOPOLOGY)

@@ -1,0 +1,237 @@
+"""`--as jobset`: one JobSet instead of Jobs, StatefulSets, the job's Service and a supervisor.
+
+Each role is a replicated Job of one Job, so a replica's host name is `<job>-<role>-0-<index>`. A
+replica with a Job of its own is a replicated Job, `<role>-<index>`. A role that serves is also a
+Job. Its containers restart without limit, and JobSet deletes it when the training ends.
+
+JobSet restarts all Jobs if one of them fails. The first failed pod of a role that restarts with
+others therefore fails its Job. If the pod was disrupted, or if its exit code is permanent, the
+reason of the failed Job is `PodFailurePolicy`, which a rule of the JobSet matches.
+
+Sources: kubernetes-sigs/jobset v0.12.0, api/jobset/v1alpha2, pkg/controllers/failure_policy.go and
+pkg/webhooks/jobset_webhook.go. `schemas/integrations/jobset.json` lists the differences.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mlgen.jobfile.model import GiveUpAfter, RunPolicy, TrainingJob
+from mlgen.kubernetes.labels import KUEUE, KUEUE_QUEUE
+from mlgen.kubernetes.names import LABEL_MAX
+from mlgen.kubernetes.objects import Object
+from mlgen.objects import placement
+from mlgen.objects.labels import metadata, numbered, workload_name
+from mlgen.objects.skeleton import filled
+from mlgen.problems import Problem, from_row
+from mlgen.resources import table
+from mlgen.topology import Role, Topology
+
+COMPONENT = "jobset"
+
+MOST_ORDERS = 5
+"""The maximum length of `dependsOn`."""
+
+SUFFIX = "-abcde"
+"""The webhook adds this to the host name of a pod, and limits the length of both."""
+
+DISRUPTED = "has condition DisruptionTarget"
+"""A part of the message of a Job that failed because a pod was disrupted
+(k8s.io/kubernetes, pkg/controller/job/pod_failure_policy.go)."""
+
+KEPT = (
+    "clean_pod_policy",
+    "restart_scope",
+    "backoff_limit",
+    "active_deadline_seconds",
+    "ttl_seconds_after_finished",
+    "suspend",
+    "managed_by",
+)
+"""The fields of the run policy that a JobSet has, or that change its Jobs."""
+
+
+def without_policies(job: TrainingJob) -> TrainingJob:
+    """Return the job without the policies that JobSet does not have."""
+    kept = {name: getattr(job.run_policy, name) for name in KEPT}
+    never = GiveUpAfter(crashes=0, image_pull_seconds=0, start_failures=0)
+    policy = RunPolicy(**kept, give_up_after=never, backoff_reset_seconds=0, avoid_nodes="Never")
+    return replace(job, run_policy=policy, jobset=True, supervisor=True)
+
+
+def without_servers(topology: Topology) -> Topology:
+    """Return the topology in which roles that serve are Jobs that JobSet ends."""
+    return replace(topology, roles=tuple(map(_without_server, topology.roles)))
+
+
+def _without_server(role: Role) -> Role:
+    """Return a role whose containers, if it serves, restart until JobSet deletes its Job."""
+    alone = role.alone or role.restart == "Always"
+    return replace(role, serves=False, alone=alone, max_replicas=None)
+
+
+def problems(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the differences between a job and its JobSet, and the reasons to reject it.
+
+    Args:
+        topology: of the job that `without_policies` returns, with its roles that serve.
+        spec: of the job file.
+    """
+    gang = [role for role in topology.roles if role.gang]
+    yield from _ignored(spec.get("runPolicy") or {}, is_gang=bool(gang))
+    if gang:
+        yield _problem("at-once", limit=topology.job.run_policy.retries)
+    others = dict.fromkeys(role.name for role in topology.roles if not role.gang)
+    if gang and others:
+        yield _problem("restarts-all", names=", ".join(others))
+    for role in topology.roles:
+        if role.tolerates_failure and not role.decides:
+            yield _problem("tolerates", role=role)
+        if (role.max_replicas or 0) > role.replicas:
+            yield _problem("not-elastic", role=role)
+        if len(role.orders) > MOST_ORDERS:
+            yield _problem("too-many-orders", role=role, most=MOST_ORDERS, count=len(role.orders))
+    yield from _unusable_names(topology)
+
+
+def _ignored(policy: Mapping[str, Any], *, is_gang: bool) -> Iterator[Problem]:
+    """Yield the fields of the run policy that JobSet does not have."""
+    fields = table("integrations/jobset")["fields"]
+    for name, value in policy.items():
+        reason = fields.get(f"{name}: {value}") or fields.get(name)
+        is_different = value not in (0, "Never") and (is_gang or name != "activeDeadlineSeconds")
+        if reason and is_different:
+            yield _problem("ignored", ("runPolicy", name), name=name, reason=reason)
+
+
+def _unusable_names(topology: Topology) -> Iterator[Problem]:
+    """Yield an error if the job needs certain names of pods, or if these names are too long."""
+    job = topology.job
+    rights = [right for role in topology.roles for right in role.rights if right.names]
+    if any(role.workload for role in topology.roles):
+        yield _problem("fixed-name", framework=job.framework)
+    elif any(right.resource == "pods" for right in rights):
+        yield _problem("random-names")
+    pods = [f"{workload_name(job, role)}-{role.replicas - 1}{SUFFIX}" for role in topology.roles]
+    pod = max(pods, key=len)
+    if len(pod) > LABEL_MAX:
+        excess = len(pod) - LABEL_MAX
+        values: dict[str, object] = {"length": len(pod), "limit": LABEL_MAX, "excess": excess}
+        values["plural"] = "s" if excess > 1 else ""
+        yield replace(_problem("name-too-long", pod=pod, **values), path=("metadata", "name"))
+
+
+def _problem(name: str, path: tuple[str, ...] = (), /, **values: object) -> Problem:
+    """Return a problem of `schemas/integrations/jobset.json`; `path` as in `_tables.problem`."""
+    row = table("integrations/jobset")[name]
+    if "path" in row:
+        path = tuple(part.format(**values) for part in row["path"].split("/"))
+    return from_row(row, ("spec", *path), "combination", **values)
+
+
+def packed(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
+    """Return the manifests of a job, with one JobSet in the place of its Jobs.
+
+    JobSet's controller creates the Service of the job.
+
+    Args:
+        topology: of the job, as `without_servers` returns it.
+        manifests: all objects of that topology.
+    """
+    job = topology.job
+    jobs = {item["metadata"]["name"]: item for item in manifests if item["kind"] == "Job"}
+    rest = [item for item in manifests if item["kind"] != "Job" and not _is_service(job, item)]
+    # JobSet starts a Job only after Jobs that are listed before it.
+    ranks = {role.name: 0 for role in topology.roles}
+    for _ in ranks:
+        for role in topology.roles:
+            ranks[role.name] = max([0, *(ranks[order.role] + 1 for order in role.orders)])
+    roles = sorted(topology.roles, key=lambda role: ranks[role.name])
+    position = next(
+        (number for number, item in enumerate(manifests) if item["kind"] == "Job"), len(manifests)
+    )
+    position -= sum(_is_service(job, item) for item in manifests[:position])
+    with_roles = [(role, jobs[workload_name(job, role)]) for role in roles]
+    rest.insert(position, _jobset(topology, with_roles))
+    return rest
+
+
+def _is_service(job: TrainingJob, item: Object) -> bool:
+    return bool(item["kind"] == "Service" and item["metadata"]["name"] == job.name)
+
+
+def _jobset(topology: Topology, jobs: Sequence[tuple[Role, Object]]) -> Object:
+    """Return the JobSet of these roles and their Jobs."""
+    job, policy = topology.job, topology.job.run_policy
+    own = metadata(job, job.name, COMPONENT)
+    if placement.is_queued(topology):
+        own["labels"][KUEUE_QUEUE] = job.scheduling.queue
+    deciding = [numbered(role) for role, _ in jobs if role.decides]
+    gang = [role for role, _ in jobs if role.gang]
+    return filled(
+        "jobset",
+        metadata=own,
+        suspend=policy.suspend or placement.is_queued(topology) or None,
+        managed_by=policy.managed_by,
+        ttl=policy.ttl_seconds_after_finished,
+        before_ready=False if topology.only_ready else None,
+        operator=("Any" if topology.decides == "any" else "All") if jobs[1:] else None,
+        deciding=deciding if jobs[1:] else None,
+        max_restarts=policy.retries if gang else None,
+        rules=_rules(topology) or None if gang else None,
+        jobs=[_replicated(topology, role, item) for role, item in jobs],
+    )
+
+
+def _replicated(topology: Topology, role: Role, item: Object) -> Object:
+    """Return the replicated Job of a role.
+
+    Kueue manages the JobSet, so its Jobs must not have Kueue's labels.
+    """
+    labels = item["metadata"]["labels"].items()
+    own = {"labels": {name: value for name, value in labels if not name.startswith(KUEUE)}}
+    before = [
+        {"name": numbered(other), "status": order.until}
+        for order in role.orders
+        for other in topology.roles
+        if other.name == order.role
+    ]
+    return {
+        "name": numbered(role),
+        "replicas": 1,
+        **({"dependsOn": before} if before else {}),
+        "template": {"metadata": own, "spec": item["spec"]},
+    }
+
+
+def _rules(topology: Topology) -> list[Object]:
+    """Return the rules of the failurePolicy. Any other failure of a Job is a counted restart."""
+    roles = topology.roles
+    permanent = [role for role in roles if role.gang and role.restart == "ExitCode"]
+    final = [role for role in roles if not role.restarts_together or role.restart == "Never"]
+    disrupted = [role for role in roles if role.gang and role.restart != "OnFailure"]
+    disrupted += [role for role in roles if role.restarts_together and role.restart == "OnFailure"]
+    patterns = {"onJobFailureMessagePatterns": [DISRUPTED]} if permanent else {}
+    reasons = {"onJobFailureReasons": ["PodFailurePolicy"]}
+    uncounted = "RestartJobSetAndIgnoreMaxRestarts"
+    rules = [
+        _rule("disrupted", uncounted, roles, disrupted, reasons | patterns),
+        _rule("permanent", "FailJobSet", roles, permanent, reasons),
+        _rule("final", "FailJobSet", roles, final, {}),
+    ]
+    deadline = topology.job.run_policy.active_deadline_seconds
+    if deadline or any(role.spec.active_deadline_seconds for role in roles):
+        late = {"onJobFailureReasons": ["DeadlineExceeded"]}
+        rules.append(_rule("late", "FailJobSet", roles, roles, late))
+    return [rule for rule in rules if rule]
+
+
+def _rule(
+    name: str, action: str, roles: Sequence[Role], chosen: Sequence[Role], conditions: Object
+) -> Object:
+    """Return a rule for the Jobs of the chosen roles; {} if there are none."""
+    if not chosen:
+        return {}
+    names = [numbered(role) for role in roles if role in chosen]
+    targets = {"targetReplicatedJobs": names} if len(names) < len(roles) else {}
+    return {"name": name, "action": action, **conditions, **targets}
