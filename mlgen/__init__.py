@@ -106,10 +106,10 @@ def validate(job: "Source | Iterable[Source]", options: "Options | None" = None)
     Raises:
         MlgenError: the input is invalid. The exception contains all problems, with their locations.
     """
-    from mlgen import dialects, pipeline
+    from mlgen import pipeline
     from mlgen.result import Options
 
-    return pipeline.render(dialects.in_context(_texts(job)), options or Options())
+    return pipeline.render(_texts(job), options or Options())
 
 
 def convert(resource: "Source | Iterable[Source]") -> "tuple[str, tuple[Problem, ...]]":
@@ -125,9 +125,9 @@ def convert(resource: "Source | Iterable[Source]") -> "tuple[str, tuple[Problem,
     Raises:
         MlgenError: the input is invalid. The exception contains all problems, with their locations.
     """
-    from mlgen import conversion, dialects
+    from mlgen import conversion
 
-    return conversion.convert(dialects.in_context(_texts(resource)))
+    return conversion.convert(_texts(resource))
 
 
 def site_options(folder: "str | Path" = ".") -> "Options":

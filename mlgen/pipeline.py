@@ -64,7 +64,7 @@ def attempt(texts: Iterable[Text], options: Options) -> Result:
 
 def render_texts(texts: Iterable[Text], options: Options, walk: "Walk") -> Iterator[list["Part"]]:
     """Yield the parts of each document of the texts, until the walk is full."""
-    for text in texts:
+    for text in dialects.in_context(texts):
         for document in dialects.documents(text):
             if walk.is_full:
                 return

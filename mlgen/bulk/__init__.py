@@ -87,7 +87,7 @@ def gather(texts: Iterable[Text], task: Task, jobs: int = 1) -> "Gathered":
     Raises:
         ChildProcessError: a worker process has died.
     """
-    gathered = Gathered(task)
+    gathered, texts = Gathered(task), dialects.in_context(texts)
     results: Iterable[tuple[Text, Iterable[tuple[Outcome, list[Text]]]]]
     with ExitStack() as stack:
         if jobs == 1:

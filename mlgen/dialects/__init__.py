@@ -173,7 +173,7 @@ def runtimes(names: Collection[str]) -> list[Text]:
 
 
 def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Text]:
-    """Yield texts, with all documents that their custom resources may refer to.
+    """Yield texts, with all documents that their custom resources may refer to, unless known.
 
     The texts are read as they are needed, up to the first that refers to others.
 
@@ -185,7 +185,7 @@ def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Tex
     yield from (text for text in more if text.problem)
     texts = iter(texts)
     for text in texts:
-        if not pattern.search(text.text):
+        if text.context or not pattern.search(text.text):
             yield text
             continue
         every = [text, *bounded(texts, TEXT_BYTES)]
@@ -242,7 +242,7 @@ def each(
             and warnings, or raises `MlgenError`.
         collector: collects all problems, document by document.
     """
-    for text in texts:
+    for text in in_context(texts):
         for document in documents(text):
             if isinstance(document, list):
                 collector.extend(document)

@@ -144,8 +144,7 @@ def generate(
     application = read(environment, only_jobs=only_jobs, strict=strict)
     pieces = (piece for text in parts(application.files) for piece in bulk.pieces(text))
     check = partial(_missing_apis, apis=application.apis)
-    task = bulk.Task(application.options, "yaml", check)
-    result = bulk.gather(dialects.in_context(pieces), task)
+    result = bulk.gather(pieces, bulk.Task(application.options, "yaml", check))
     warnings = (*application.warnings, *result.problems)
     if result.has_errors:
         raise MlgenError(result.problems)
@@ -178,7 +177,7 @@ def parameters(environment: Mapping[str, str]) -> str:
 def _jobs(application: Application) -> Iterator[Document]:
     """Return the job files of the folder, and the equivalent job files of custom resources."""
     collector = Collector()
-    files = dialects.in_context(texts(application.files))
+    files = texts(application.files)
     for _, job in dialects.each(files, lambda _, document: dialects.native(document), collector):
         if job:
             yield job
