@@ -106,10 +106,16 @@ def named_elsewhere(objects, number):
 
 @every_file
 def test_a_renamed_object_is_reported_if_anything_refers_to_it(objects):
-    """RoleBindings, TensorBoards and some Jobs are not referred to."""
+    """RoleBindings, TensorBoards and some Jobs are not referred to.
+
+    The Service of a Ray head is for clients outside the job.
+    """
     free = {"RoleBinding", "Deployment"}
     for number, item in rendered_objects(objects):
+        of_head = item["metadata"]["labels"].get("app.kubernetes.io/component") == "head"
         if item["kind"] in free or "tensorboard" in item["metadata"]["name"]:
+            continue
+        if item["kind"] == "Service" and of_head:
             continue
         renamed = f"dev-{item['metadata']['name']}"
         problems = with_text(objects, number, ("metadata", "name"), renamed)
