@@ -75,6 +75,13 @@ PLACED_TOGETHER = "kueue.x-k8s.io/podset-group-name"
 of the roles has a single pod, and that no role has slices
 (pkg/controller/jobframework/tas_validation.go, ValidatePodSetGroupingTopology)."""
 
+ELASTIC = "kueue.x-k8s.io/elastic-job"
+"""The annotation of a Job that Kueue 0.18 and later scales without stopping it. Without it, Kueue
+stops an admitted Job whose number of pods changes (pkg/workloadslicing/workloadslicing.go)."""
+
+PARTIAL = "kueue.x-k8s.io/job-min-parallelism"
+"""The annotation of a Job that Kueue may start with fewer pods."""
+
 OWN_ROLE = "kueue.x-k8s.io/role-hash"
 """The pod annotation with the role of a pod. By default, Kueue writes a hash of its requests
 (pkg/controller/jobs/pod/pod_controller.go, getRoleHash)."""
@@ -294,6 +301,16 @@ def is_queued(topology: Topology) -> bool:
 def is_group(topology: Topology) -> bool:
     """True if Kueue admits the job as a group of pods, not as a Kubernetes Job or a JobSet."""
     return is_queued(topology) and not (is_single_job(topology) or topology.job.jobset)
+
+
+def is_sliced(job: TrainingJob, role: Role) -> bool:
+    """True if Kueue can scale a role's Job while it runs, by a Workload for each new size.
+
+    Kueue rejects such a Job with a topology, and with partial admission
+    (pkg/controller/jobs/job/job_webhook.go).
+    """
+    partial = PARTIAL in job.annotations
+    return role.max_replicas is not None and not job.scheduling.topology and not partial
 
 
 def with_modest_helpers(

@@ -60,6 +60,8 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
     job_metadata = metadata(job, workload_name(job, role), role.name, role)
     if queued:
         job_metadata["labels"][KUEUE_QUEUE] = job.scheduling.queue
+        if placement.is_sliced(job, role):
+            job_metadata.setdefault("annotations", {}).setdefault(placement.ELASTIC, "true")
     if role.orders and topology.supervised:
         job_metadata.setdefault("annotations", {})[SUPERVISOR] = WAITS
     indexed = role.index is None or job.jobset

@@ -184,6 +184,27 @@ def test_kueue_places_consecutive_replicas_together(of, others, size, index):
     assert not any("podset-required" in name for name in annotations)
 
 
+@pytest.mark.parametrize(
+    ("most", "others", "fields", "annotations", "elastic"),
+    [
+        (4, (), {}, {}, "true"),
+        (4, (), {}, {"kueue.x-k8s.io/elastic-job": "false"}, "false"),
+        (4, (), {}, {"kueue.x-k8s.io/job-min-parallelism": "1"}, None),
+        (4, (), {"topology": Together("rack")}, {}, None),
+        (4, (role("chief"),), {}, {}, None),
+        (None, (), {}, {}, None),
+    ],
+)
+def test_kueue_scales_an_elastic_job(most, others, fields, annotations, elastic):
+    of = role(max_replicas=most)
+    scheduling = Scheduling("kueue", "team", **fields)
+    laid_out = topology(of, *others, annotations=annotations, scheduling=scheduling)
+
+    found = workload(laid_out, of)["metadata"].get("annotations", {})
+
+    assert found.get("kueue.x-k8s.io/elastic-job") == elastic
+
+
 def test_roles_with_slices_are_not_placed_together():
     placement = Together("block", slice=Slice("rack", 4))
     roles = (role("chief", replicas=1), role(replicas=8))

@@ -148,3 +148,69 @@ def test_consecutive_replicas_share_a_rack(framework, chief, pods, with_webhooks
     of = [int(workers[index]["spec"]["nodeName"][-1]) // 4 for index in range(4)]
     assert of[0] == of[1]
     assert of[2] == of[3]
+
+
+ELASTIC = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: vit, namespace: team}
+spec:
+  framework: pytorch
+  image: example/vit:1
+  command: [torchrun, train.py]
+  options: {elasticPolicy: {minReplicas: 1, maxReplicas: 6}}
+  roles: {worker: {replicas: 2, resources: {cpu: 1}}}
+  scheduling: {gang: kueue, queue: research}
+"""
+
+
+def test_an_elastic_job_is_scaled_within_its_quota(team):
+    team = team({"cpu": 4})
+    team.apply(ELASTIC)
+    team.until_running("vit", 2)
+    team.until_reserved(2)
+
+    for replicas in (4, 3):
+        scale(team, replicas)
+        team.until_running("vit", replicas)
+        team.until_reserved(replicas)
+
+    # Without quota, the running replicas stay, and new ones wait.
+    first = running(team)
+    scale(team, 6)
+    team.until_waiting("job-vit", "insufficient unused quota")
+    assert first == running(team)
+    team.until_reserved(3)
+
+    scale(team, 4)
+    team.until_running("vit", 4)
+    team.until_reserved(4)
+
+    # A lost replica is replaced, and a preempted job runs again.
+    team.kubectl("delete", "pod", team.pods("vit")[0]["metadata"]["name"], "--wait=false")
+    team.until(lambda: len(running(team) - first) == 2)
+    [workload] = [item for item in team.listed("workloads") if not is_finished(item)]
+    for active, replicas in ((False, 0), (True, 4)):
+        patch = f'{{"spec": {{"active": {str(active).lower()}}}}}'
+        team.kubectl("patch", "workload", workload["metadata"]["name"], "--type=merge", "-p", patch)
+        team.until_running("vit", replicas)
+        team.until_reserved(replicas)
+    team.finish("vit")
+    team.until_reserved(0)
+
+
+def running(team):
+    """Return the UIDs of the running pods of the elastic job."""
+    pods = team.pods("vit")
+    return {pod["metadata"]["uid"] for pod in pods if pod["status"]["phase"] == "Running"}
+
+
+def is_finished(workload):
+    """Return whether a Workload has ended, or a larger slice has replaced it."""
+    return any(each["type"] == "Finished" for each in workload["status"].get("conditions", ()))
+
+
+def scale(team, replicas):
+    """Scale the workers of the elastic job, as docs/guides/elastic.md describes."""
+    patch = f'{{"spec": {{"completions": {replicas}, "parallelism": {replicas}}}}}'
+    team.kubectl("patch", "job", "vit-worker", "-p", patch)
