@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlgen import checks, dialects, frameworks, objects
@@ -403,6 +404,10 @@ def _render_job(
         from mlgen.variants import jobset
 
         manifests = jobset.packed(topology, manifests)
+        sizes = (checks.sizes(item, jobset.TOO_LARGE) for item in manifests)
+        too_large = chain.from_iterable(sizes) if len(topology.roles) > 1 else ()
+        collector.extend(_located(document, too_large))
+        collector.raise_errors()
     rendered = Rendered(
         name,
         document,

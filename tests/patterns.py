@@ -617,9 +617,10 @@ def local() -> dict[str, list[str]]:
         "live/watch.py: pattern": [*watch.COLORS],
         r'reference/pages.py: rf"\b{re.escape(word)}\b"': [r"\ba\b"],
         "variants/name_hash.py: "
-        r'rf"(?<![\w.-]){re.escape(plain)}(-(?:{roles})(?:-\d+)?-(?:{INDEX_FORMS})\.)" '
+        r'rf"(?<![\w.-]){re.escape(plain)}-(?P<role>{roles})(?P<job>-\d+)?-(?P<index>'
+        r'{INDEX_FORMS})\." '
         r'rf"{re.escape(plain)}(?![\w-])"': [
-            rf"(?<![\w.-])a(-(?:a|b)(?:-\d+)?-(?:{INDEX_FORMS})\.)a(?![\w-])"
+            rf"(?<![\w.-])a-(?P<role>a|b)(?P<job>-\d+)?-(?P<index>{INDEX_FORMS})\.a(?![\w-])"
         ],
     }
     return {f"mlgen/{place}": patterns for place, patterns in rows.items()}

@@ -19,6 +19,7 @@ from mlgen.checks.pods import ROLES, WORKLOADS, Located, Objects, pods_of, role_
 from mlgen.checks.sense import doubtful_values
 from mlgen.checks.storage import storage_problems
 from mlgen.kubernetes import limits, validation
+from mlgen.kubernetes.groups import is_built_in
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Key, Object
 from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
@@ -297,7 +298,8 @@ def sizes(item: Object, hint: str) -> Iterator[Problem]:
         limit = limits.CONFIG_MAP_MAX
         stored = sum(len(str(text).encode()) for text in (item.get("data") or {}).values())
     elif size > limit:
-        stored = limits.stored_bytes(item)
+        # Custom resources are stored as JSON.
+        stored = limits.stored_bytes(item) if is_built_in(item["apiVersion"]) else size
     if stored > limit:
         message = f"{kind} {name} has {stored >> 10} KiB, the limit is {limit >> 10} KiB"
         yield Problem(("spec", "roles"), message, "too-large", hint)

@@ -1,4 +1,4 @@
-"""Variants of a job for a certain use: a name with a hash, an Argo workflow, a GitOps tool."""
+"""Variants of a job for a certain use: a name with a hash, a workflow, a JobSet, a GitOps tool."""
 
 from mlgen.problems import Problem
 

@@ -29,6 +29,9 @@ from mlgen.topology import Role, Topology
 
 COMPONENT = "jobset"
 
+TOO_LARGE = "use fewer replicas with Jobs of their own, or render Jobs"
+"""The hint for a JobSet that is too large for the cluster."""
+
 MOST_ORDERS = 5
 """The maximum length of `dependsOn`."""
 

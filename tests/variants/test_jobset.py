@@ -369,3 +369,16 @@ def test_verify_reports_a_changed_jobset():
 
     with pytest.raises(MlgenError, match=r'refers to the peer "mnist-ps-0-7"'):
         verify([Text("manifests.yaml", text)], job.kube_version)
+
+
+@pytest.mark.parametrize(("replicas", "code"), [(200, "large-object"), (1000, "too-large")])
+def test_a_jobset_that_is_too_large(tmp_path, replicas, code):
+    roles = f"master: {{}}, worker: {{replicas: {replicas}, resources: {{cpu: 1}}}}"
+    text = f"  command: [python, train.py]\n  roles: {{{roles}}}\n"
+    try:
+        _, problems = spec_of(tmp_path, text, "pytorch")
+    except MlgenError as error:
+        problems = [str(error)]
+
+    assert f"[{code}]" in problems[0]
+    assert "JobSet job has" in problems[0]
