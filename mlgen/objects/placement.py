@@ -18,7 +18,7 @@ from typing import Any
 
 from mlgen.jobfile.model import Placement, Together, TrainingJob
 from mlgen.kubernetes import pod_resources
-from mlgen.kubernetes.labels import JOB_INDEX, KUEUE, KUEUE_QUEUE, SET_INDEX
+from mlgen.kubernetes.labels import JOB_INDEX, KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import ROLE, app_labels, metadata, selector
@@ -81,10 +81,6 @@ stops an admitted Job whose number of pods changes (pkg/workloadslicing/workload
 
 PARTIAL = "kueue.x-k8s.io/job-min-parallelism"
 """The annotation of a Job that Kueue may start with fewer pods."""
-
-OWN_ROLE = "kueue.x-k8s.io/role-hash"
-"""The pod annotation with the role of a pod. By default, Kueue writes a hash of its requests
-(pkg/controller/jobs/pod/pod_controller.go, getRoleHash)."""
 
 INDEX_LABEL = "kueue.x-k8s.io/pod-group-pod-index-label"
 """The pod annotation that names the label with the index of a pod in its role
@@ -159,8 +155,7 @@ def _group(topology: Topology, role: Role) -> tuple[dict[str, str], dict[str, st
 def _topology_request(placement: Together, role: Role, *, grouped: bool) -> dict[str, str]:
     """Return the annotations with which Kueue chooses a domain, and a smaller one for each slice.
 
-    Kueue knows the index of a pod in an Indexed Job, but in a group only by its label. It would
-    count the pods of roles with the same resources as one role.
+    Kueue knows the index of a pod in an Indexed Job, but in a group only by its label.
     """
     request = {}
     if placement.key:
@@ -170,8 +165,7 @@ def _topology_request(placement: Together, role: Role, *, grouped: bool) -> dict
         request["kueue.x-k8s.io/podset-slice-required-topology"] = placement.slice.key
         request["kueue.x-k8s.io/podset-slice-size"] = str(size)
         if grouped:
-            request[INDEX_LABEL] = SET_INDEX if role.serves else JOB_INDEX
-            request[OWN_ROLE] = role.name
+            request[INDEX_LABEL] = JOB_INDEX
     return request
 
 
