@@ -129,6 +129,9 @@ def _gang(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
         return
     if isinstance(scope, tuple):
         yield from unknown_roles(("runPolicy", "restartScope"), scope, roles)
+    named = [role for role in roles if role.gang and role.serves]
+    if named and job.scheduling.gang == "kueue" and not job.jobset:
+        yield problem("scope-with-kueue", role=named[0])
     for role in roles:
         limits = OWN_LIMITS if role.restarts_together else ()
         for name in (name for name in limits if name in written(role.spec)):

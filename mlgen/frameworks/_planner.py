@@ -286,6 +286,7 @@ class Planner:
         spec: RoleSpec,
         *,
         serves: bool = False,
+        named: bool = False,
         restart: str | None = None,
         success: Success | None = None,
         each: Callable[[Viewer], RoleFields] = lambda _viewer: {},
@@ -300,6 +301,7 @@ class Planner:
             spec: the role in the job file.
             serves: True if its replicas do not end by themselves. They are then always restarted,
                 unless the job file sets another restartPolicy.
+            named: True if its pods need the names that only a StatefulSet gives them.
             restart: the default restart policy.
             success: the default success policy of a deciding role; None: all replicas must succeed.
             each: a function that returns the fields of the `Role` that depend on the viewer.
@@ -322,7 +324,7 @@ class Planner:
             spec=spec,
             # A StatefulSet would wait until Kueue releases a deleted pod, and Kueue until that pod
             # is replaced. A Job replaces it with a pod of another name.
-            serves=policy == "Always" and self.job.scheduling.gang != "kueue",
+            serves=policy == "Always" and (named or self.job.scheduling.gang != "kueue"),
             restart=policy,
             gang=_lifecycle.is_in_gang(self.job, spec.name),
             alone=spec.restart_scope is not None,

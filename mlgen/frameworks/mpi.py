@@ -148,7 +148,7 @@ def _kubectl_exec(planner: Planner, most: int) -> tuple[dict[str, Any], dict[str
         "helpers": (delivery,),
         "mounts": (Mount(tools, KUBECTL),),
         "rights": (Right("pods", ("get",), pods), Right("pods/exec", ("create",), pods)),
-    }, {"command": ("sleep",), "args": ("365d",), "mounts": (agent,)}
+    }, {"command": ("sleep",), "args": ("365d",), "mounts": (agent,), "named": True}
 
 
 def _agent_waits(job: TrainingJob) -> bool:

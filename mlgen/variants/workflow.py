@@ -58,7 +58,8 @@ def _can_fail_job(role: Role) -> bool:
     deciding Job still fails at its end.
     """
     alone = role.restart == "Never" and role.spec.backoff_limit_per_index == 0
-    return not (role.serves or role.tolerates_failure or (alone and not role.decides))
+    restarts = role.serves or role.restart == "Always"
+    return not (restarts or role.tolerates_failure or (alone and not role.decides))
 
 
 def _restarted_by_workflow(role: Role) -> bool:
