@@ -286,7 +286,6 @@ class Planner:
         spec: RoleSpec,
         *,
         serves: bool = False,
-        named: bool = False,
         restart: str | None = None,
         success: Success | None = None,
         each: Callable[[Viewer], RoleFields] = lambda _viewer: {},
@@ -301,16 +300,16 @@ class Planner:
             spec: the role in the job file.
             serves: True if its replicas do not end by themselves. They are then always restarted,
                 unless the job file sets another restartPolicy.
-            named: True if its pods need the names that only a StatefulSet gives them.
             restart: the default restart policy.
             success: the default success policy of a deciding role; None: all replicas must succeed.
             each: a function that returns the fields of the `Role` that depend on the viewer.
-            **fields: the other fields of the `Role`; `waits` is the default for waitFor.
+            **fields: the other fields of the `Role`; `waits` is the default for waitFor. `named` is
+                True if its pods need the names that only a StatefulSet gives them.
 
         Raises:
             MlgenError: the job is too large.
         """
-        replicas = fields.get("replicas", spec.replicas)
+        replicas, named = fields.get("replicas", spec.replicas), fields.pop("named", False)
         if fields.get("decides"):
             split = self.is_split(spec) and replicas > 1
             needed = fields.get("tolerates_failure", False)

@@ -19,6 +19,8 @@ INDEX = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-ind
 SELECTOR_LABELS = ("mlgen.dev/job", "mlgen.dev/role", "mlgen.dev/replica-index")
 SUPERVISOR = "mlgen.dev/role: supervisor"
 
+OWN_ROLES = ("supervisor", "kueue")
+
 RENDERED = {}
 """The objects of each fixture. Tests do not change them."""
 
@@ -46,9 +48,13 @@ def ordered(objects):
 
 
 def workloads(objects):
-    """Each Job and StatefulSet except the supervisor, which does not take part in the training."""
+    """Each Job and StatefulSet of the training.
+
+    The supervisor does not take part in it, and neither does the Job that ends a group in Kueue.
+    """
     for item in objects:
-        if item["kind"] in ("Job", "StatefulSet") and not is_supervisor(item):
+        is_workload = item["kind"] in ("Job", "StatefulSet")
+        if is_workload and item["metadata"]["labels"].get("mlgen.dev/role") not in OWN_ROLES:
             yield item
 
 
@@ -133,11 +139,13 @@ def test_no_other_job_makes_an_object_of_this_name(objects):
 @pytest.mark.parametrize("name", ["a.files", "a.supervisor"])
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_name_of_a_job_contains_no_dot(file, name):
-    (document, *_) = read_documents(Text(file.name, file.read_text()))
-    document.data["metadata"]["name"] = name
+    documents = [document.data for document in read_documents(Text(file.name, file.read_text()))]
+    for document in documents:
+        if not document["kind"].endswith("Runtime"):
+            document["metadata"]["name"] = name
 
     with pytest.raises(MlgenError, match=r"metadata\.name(:.* is not a valid|, a\.)"):
-        pipeline.render([Text("job.yaml", yaml_text([document.data]))], Options())
+        pipeline.render([Text("job.yaml", yaml_text(documents))], Options())
 
 
 @every_file
@@ -160,7 +168,7 @@ def test_what_pods_need_comes_before_the_pods_and_files_come_last(objects):
     order += ["PodGroup", "Deployment", "StatefulSet", "Job"]
     parts = [item["metadata"]["labels"]["app.kubernetes.io/component"] for item in objects]
     places = [
-        (2, 0) if item["kind"] == "ConfigMap" else (part == "supervisor", order.index(item["kind"]))
+        (2, 0) if item["kind"] == "ConfigMap" else (part in OWN_ROLES, order.index(item["kind"]))
         for part, item in zip(parts, objects, strict=True)
     ]
 
@@ -376,12 +384,16 @@ def test_every_pod_belongs_to_the_gang(objects):
     total = sum(count for _, count in pods(objects))
     for group in groups:
         assert group["spec"]["minMember"] <= total
-    for template, _ in pods(objects):
+    later = ordered(objects)  # their pods do not exist when the gang starts
+    for (_, name), template in templates(objects).items():
         metadata = template["metadata"]
+        if name in later:
+            continue
         labels, annotations = metadata["labels"], metadata["annotations"]
         group_names = [
             labels.get("scheduling.x-k8s.io/pod-group"),
             annotations.get("scheduling.k8s.io/group-name"),
+            annotations.get("pod-group-name"),
         ]
         assert [g["metadata"]["name"] for g in groups] == [name for name in group_names if name]
         if "kueue.x-k8s.io/pod-group-name" in labels:
@@ -408,9 +420,9 @@ def test_there_is_one_supervisor_which_knows_every_workload(objects):
     )
 
 
-# Without a supervisor, a role that waits until another is complete is an error, a gang is not, and
-# one Job alone determines the outcome.
-@files_with(SUPERVISOR, without='"order"|"restartScope"|"decides"')
+# Without a supervisor, a role that waits until another is complete is an error, a gang is not, one
+# Job alone determines the outcome, and a group in Kueue ends by itself.
+@files_with(SUPERVISOR, without='"order"|"restartScope"|"decides"|"release"')
 def test_no_supervisor_renders_the_same_pods_without_one(objects, file, render):
     bare = load_all(render(file, supervisor=False))
 
@@ -445,6 +457,7 @@ def test_the_role_of_the_supervisor_allows_exactly_what_it_does(objects):
     }
     objects_of_job = [(item["kind"], item["name"]) for item in plan["workloads"]]
     objects_of_job += map(tuple, plan.get("objects", ()))
+    objects_of_job += [("Job", plan["release"])] if "release" in plan else []
     needed = {
         (f"{resource}/{name}", verb)
         for kind, name in objects_of_job

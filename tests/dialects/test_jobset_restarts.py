@@ -1,7 +1,7 @@
 """`failurePolicy` of a JobSet → which roles restart together, after which exit codes, how often."""
 
 import pytest
-from dialects.test_jobset import QUEUE, convert, depends, jobset, on_exit, replicated, role
+from dialects.test_jobset import convert, depends, jobset, on_exit, replicated, role
 
 ENDLESS = 2147483647
 ALL_CODES = set(range(1, 256))
@@ -303,11 +303,6 @@ def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
             failing(per_index("b")),
             "failurePolicy",
             "JobSet also restarts b; mlgen does not, because b has backoffLimitPerIndex",
-        ),
-        (
-            failing(job(), metadata={"name": "llm", **QUEUE}),
-            "failurePolicy",
-            "with Kueue, mlgen replaces only the failed pod, as only Kueue may suspend the Jobs",
         ),
         (
             failing(job(rules=[IGNORED_DISRUPTION])),

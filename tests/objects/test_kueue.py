@@ -168,7 +168,6 @@ INDEX = "kueue.x-k8s.io/pod-group-pod-index-label"
         (role(replicas=8), (), "4", None),
         (role(replicas=2), (), "2", None),
         (role(replicas=8), (role("chief"),), "4", "batch.kubernetes.io/job-completion-index"),
-        (role("ps", serves=True), (role(),), "2", "apps.kubernetes.io/pod-index"),
     ],
 )
 def test_kueue_places_consecutive_replicas_together(of, others, size, index):
