@@ -229,9 +229,10 @@ def _adapted(topology: Topology, manifest: Object, tool: Mapping[str, Any]) -> O
 def _kinds(topology: Topology, manifest: Object) -> Iterator[str]:
     """Yield the keys of a manifest in the tools' table of annotations."""
     job, kind, metadata = topology.job, manifest["kind"], manifest["metadata"]
-    if kind == "Job" and topology.supervised and job.run_policy.clean_pod_policy == "Running":
-        roles = {role.name for role in topology.roles}
-        if metadata["labels"].get(ROLE) in roles and DECIDES not in metadata["labels"]:
+    if kind == "Job" and topology.supervised:
+        stops = job.run_policy.clean_pod_policy == "Running"
+        role, roles = metadata["labels"].get(ROLE), {role.name for role in topology.roles}
+        if role == RELEASE or (stops and role in roles and DECIDES not in metadata["labels"]):
             yield "suspended"  # if it still runs when training has ended
     if kind == "ConfigMap" and metadata["name"] in (config_name(job.name), program_name(job)):
         yield "own"

@@ -235,6 +235,7 @@ def _rule(
     """Return a rule for the Jobs of the chosen roles; {} if there are none."""
     if not chosen:
         return {}
-    names = [numbered(role) for role in roles if role in chosen]
+    of_chosen = {numbered(role) for role in chosen}
+    names = [own for role in roles if (own := numbered(role)) in of_chosen]
     targets = {"targetReplicatedJobs": names} if len(names) < len(roles) else {}
     return {"name": name, "action": action, **conditions, **targets}

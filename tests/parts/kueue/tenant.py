@@ -85,7 +85,7 @@ class Tenant:
         state = {"terminated": {"exitCode": code, "reason": "Completed", "finishedAt": now}}
         for pod in self.pods(job):
             own = pod["metadata"]["labels"]["mlgen.dev/role"]
-            if pod["status"]["phase"] == "Running" and role in ("", own) and own != "ps":
+            if pod["status"]["phase"] == "Running" and role in ("", own):
                 [container] = pod["status"]["containerStatuses"]
                 status = {"phase": phase, "containerStatuses": [container | {"state": state}]}
                 words = ("patch", "pod", pod["metadata"]["name"], "--subresource=status")
