@@ -135,6 +135,6 @@ def test_a_queue_named_default_takes_the_jobs_one_by_one(teams):
 
     team.apply(named(ALONE, "job"))
 
-    team.until(lambda: len(team.listed("workloads")) == 3)
+    team.until(lambda: len(team.listed("workloads")) == 4)
     queues = {item["spec"]["queueName"] for item in team.listed("workloads")}
     assert queues == {"default"}
