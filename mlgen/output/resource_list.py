@@ -55,10 +55,16 @@ def _edited(
     text: str, lines: Lines, replacements: Replacements, results: Sequence[Object]
 ) -> Iterator[str]:
     """Yield the parts of a list in which whole lines are replaced."""
+    remains = len(replacements.keys() & range(len(lines.items) - 1)) < len(lines.items) - 1
+    last = max(replacements, default=0)
 
     def items(number: int) -> Iterator[str]:
+        nonlocal remains
         for item in replacements[number]:  # read when they are written
             yield _block([item], lines.item_column)
+            remains = True
+        if number == last and not remains:
+            yield " " * (lines.column + 2) + "[]\n"
 
     edits: list[tuple[int, int, Iterable[str]]] = [(*span, ()) for span in lines.results]
     for number in replacements:

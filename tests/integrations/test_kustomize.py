@@ -118,6 +118,15 @@ def test_a_list_without_a_job_is_unchanged(text):
     assert (0, text, "") == krm(text)
 
 
+@pytest.mark.parametrize("runtimes", [1, 2])
+def test_a_list_without_items_remains_a_list(runtimes):
+    runtime = "- {apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainingRuntime}\n"
+
+    status, out, _ = krm(resource_list(runtime * runtimes))
+
+    assert (status, items(out)) == (0, [])
+
+
 def test_the_manifests_are_those_of_render(job_file):
     text = job_file.read_text()
     done = CliRunner().invoke(main, ["render", "-"], input=text, catch_exceptions=False)
