@@ -19,7 +19,14 @@ PLUGINS = ["--enable-alpha-plugins", "--enable-exec"]
 OWN_NAME = "elasticdl-elasticaijob-v1alpha1"
 """A resource that repeats its own name in its arguments, where kustomize does not rename it."""
 
-FILES = [path for path in (*FIXTURES, *RESOURCES) if path.stem != OWN_NAME]
+# A prefix does not change the name of the runtime to which a TrainJob refers.
+FILES = [
+    path
+    for path in (*FIXTURES, *RESOURCES)
+    if path.stem != OWN_NAME
+    and "kind: ClusterTrainingRuntime" not in path.read_text()
+    and "kind: TrainingRuntime" not in path.read_text()
+]
 NAMES = {path: f"j{number}" for number, path in enumerate(FILES)}
 """A unique name for each job, because all are in one kustomization."""
 
