@@ -1,6 +1,9 @@
 """An API server and its controllers without nodes, in each version of Kubernetes."""
 
+import json
+
 import pytest
+import yaml
 from admission import Server
 from namespaces import temporary_namespace
 
@@ -9,8 +12,26 @@ from mlgen.kubernetes import versions
 CRDS = {
     "volcano.sh/volcano@v1.10.0": "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
     "sigs.k8s.io/scheduler-plugins@v0.33.5": "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml",
+    "github.com/NVIDIA/KAI-scheduler@v0.12.0": (
+        "deployments/kai-scheduler/crds/scheduling.run.ai_podgroups.yaml"
+    ),
 }
 """Files with the PodGroup CRDs of other projects, by Go module."""
+
+NEWER = {
+    "scheduling.volcano.sh": {
+        "networkTopology": {
+            "type": "object",
+            "properties": {
+                "mode": {"type": "string", "enum": ["hard", "soft"]},
+                "highestTierAllowed": {"type": "integer"},
+                "highestTierName": {"type": "string"},
+            },
+        }
+    }
+}
+"""Fields that a newer version adds to `spec`, by API group. The module of Volcano 1.14 is not served
+(staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/types.go)."""
 
 
 @pytest.fixture(scope="session")
@@ -26,10 +47,17 @@ def environment(control_plane):
 
 
 @pytest.fixture(scope="session")
-def pod_groups(control_plane, module):
+def pod_groups(control_plane, module, tmp_path_factory):
     """Install the PodGroup CRDs of other projects, without their schedulers."""
     for name, file in CRDS.items():
-        control_plane.define(module(name) / file)
+        definition = yaml.safe_load((module(name) / file).read_text())
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+            schema["properties"] |= NEWER.get(spec["group"], {})
+        path = tmp_path_factory.mktemp("definitions") / "definition.json"
+        path.write_text(json.dumps(definition))
+        control_plane.define(path)
 
 
 @pytest.fixture(scope="module")
