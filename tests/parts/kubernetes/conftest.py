@@ -30,8 +30,8 @@ NEWER = {
         }
     }
 }
-"""Fields that a newer version adds to `spec`, by API group. The module of Volcano 1.14 is not served
-(staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/types.go)."""
+"""Fields that a newer version adds to `spec`, by API group, because its Go module is not served:
+Volcano 1.14, staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/types.go."""
 
 
 @pytest.fixture(scope="session")
