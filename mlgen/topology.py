@@ -303,6 +303,11 @@ class Role:
         return ({PEERS: self.port} if self.port else {}) | dict(self.more_ports)
 
     @property
+    def always_restarts(self) -> bool:
+        """True if its replicas restart without a limit, in a StatefulSet or in a Job."""
+        return self.serves or self.restart == "Always"
+
+    @property
     def restarts_together(self) -> bool:
         """True if the whole gang restarts when a replica fails."""
         return self.gang and not self.alone

@@ -6,6 +6,7 @@ Problems of the job are therefore reported at the values of the custom resource.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple
 
 from mlgen.dialects._schemas import COMMON, PROBLEMS, read
@@ -14,6 +15,14 @@ from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
 from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.problems import Code, Collector, Problem, ValuePath, from_row
+
+
+def child(value: Any, step: str | int) -> Any:
+    """Return a field of a mapping or an item of a list; None if it does not exist."""
+    if isinstance(value, dict):
+        return value.get(step)
+    is_item = isinstance(value, list) and isinstance(step, int) and step < len(value)
+    return value[step] if is_item else None
 
 
 class SourceValue(NamedTuple):
@@ -27,15 +36,7 @@ class SourceValue(NamedTuple):
 
     def get(self, *steps: str | int) -> "SourceValue":
         """Return a value within this one. Its `value` is None if it does not exist."""
-        value = self.value
-        for step in steps:
-            if isinstance(value, dict):
-                value = value.get(step)
-            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-                value = value[step]
-            else:
-                value = None
-        return SourceValue(value, (*self.path, *steps))
+        return SourceValue(reduce(child, steps, self.value), (*self.path, *steps))
 
     def fields(self) -> Iterator[tuple[str, "SourceValue"]]:
         """Yield the fields of a mapping with their names. None counts as empty."""

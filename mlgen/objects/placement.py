@@ -90,7 +90,7 @@ INDEX_LABEL = "kueue.x-k8s.io/pod-group-pod-index-label"
 def is_single_job(topology: Topology) -> bool:
     """True if the only workload is a Kubernetes Job, which Kueue admits without a pod group."""
     first, *others = topology.roles
-    return not (others or first.gang or first.restart == "Always")
+    return not (others or first.gang or first.always_restarts)
 
 
 def pod_count(topology: Topology) -> int:
@@ -354,7 +354,7 @@ def annotate(topology: Topology, workloads: Sequence[tuple[Role, dict[str, Any]]
     in_group = is_group(topology)
     if not (in_group or (topology.job.jobset and is_queued(topology))):
         return
-    serves = any(role.restart == "Always" for role, _ in workloads)
+    serves = any(role.always_restarts for role, _ in workloads)
     specs = [manifest["spec"] for _, manifest in workloads]
     retries = any(spec.get("backoffLimit") or spec.get("backoffLimitPerIndex") for spec in specs)
     # If failed pods may be replaced, a group has not ended after all have failed. A group with a
@@ -385,7 +385,7 @@ def release(
         image: the image of the helpers that wait.
         deciding: the pod spec of the deciding Job, whose tolerations and pull secrets it needs.
     """
-    if not (topology.supervised and is_group(topology)):
+    if not has_release(topology):
         return
     job = topology.job
     labels, annotations = _group(topology, topology.roles[0])
@@ -401,6 +401,11 @@ def release(
         image=image,
         security=RESTRICTED,
     )
+
+
+def has_release(topology: Topology) -> bool:
+    """True if the supervisor ends the job's group in Kueue, with the Job that `release` returns."""
+    return topology.supervised and is_group(topology)
 
 
 def release_name(job: TrainingJob) -> str:

@@ -96,7 +96,7 @@ def plan(
         "disruptions": bounds.disruptions,
         "backoffResetSeconds": policy.backoff_reset_seconds,
         "port": policy.port,
-        "release": placement.release_name(job) if _has_release(topology) else "",
+        "release": placement.release_name(job) if placement.has_release(topology) else "",
         "inPlace": policy.restart_mode == "InPlace" and scope != "Replica",
         **_progress(policy.progress),
     }
@@ -112,11 +112,6 @@ def _avoid_nodes(policy: RunPolicy, kube_version: KubeVersion) -> str:
     default = "Preferred" if kube_version >= MUTABLE_WHILE_SUSPENDED else "Never"
     word = policy.avoid_nodes or default
     return "" if word == "Never" else word
-
-
-def _has_release(topology: Topology) -> bool:
-    """Return True if the supervisor ends the job's group in Kueue."""
-    return topology.supervised and placement.is_group(topology)
 
 
 def plan_text(job_plan: Object) -> str:
@@ -208,7 +203,7 @@ def _others(topology: Topology, objects: Sequence[Object]) -> list[tuple[str, st
     # Only a TTL deletes its own ConfigMap, with its Job. Until then, a replacement pod may need it.
     own = [] if policy.clean_pod_policy == "All" else [("ConfigMap", program_name(job))]
     server = [("Service", own_name(job))] if job.run_policy.has_requests else []
-    release = [("Job", placement.release_name(job))] if _has_release(topology) else []
+    release = [("Job", placement.release_name(job))] if placement.has_release(topology) else []
     return [*others, *server, *own, *release]
 
 

@@ -280,6 +280,6 @@ def bounds(topology: Topology, plan: Object, cases: Sequence[_Case] = ()) -> lis
         together=bool(together),
         scope=f" of {together[0].scope}" if together and together[0].scope else "",
         plan={**DEFAULTS, **plan},
-        serves=any(role.serves or role.restart == "Always" for role in topology.roles),
+        serves=any(role.always_restarts for role in topology.roles),
     )
     return text.splitlines()

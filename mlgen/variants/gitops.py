@@ -60,7 +60,7 @@ from mlgen.objects.labels import (
     config_name,
     workload_name,
 )
-from mlgen.objects.placement import RELEASE, release_name
+from mlgen.objects.placement import RELEASE, has_release
 from mlgen.objects.supervisor import PLAN, plan_text, planned, program_name
 from mlgen.problems import Problem
 from mlgen.resources import table
@@ -135,7 +135,7 @@ def _changed_in_git(topology: Topology, manifests: Sequence[Object]) -> dict[str
         is_changed = role.orders or (role.serves and (role.gang or stops))
         if is_changed and field in specs[workload_name(topology.job, role)]:
             changed.setdefault(kind, []).append(role.name)
-    if release_name(topology.job) in specs:
+    if has_release(topology):
         changed.setdefault("Job", []).append(RELEASE)
     return changed
 

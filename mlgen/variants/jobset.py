@@ -69,7 +69,7 @@ def without_servers(topology: Topology) -> Topology:
 
 def _without_server(role: Role) -> Role:
     """Return a role whose containers, if it serves, restart until JobSet deletes its Job."""
-    alone = role.alone or role.restart == "Always"
+    alone = role.alone or role.always_restarts
     return replace(role, serves=False, alone=alone, max_replicas=None)
 
 

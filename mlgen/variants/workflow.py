@@ -58,8 +58,7 @@ def _can_fail_job(role: Role) -> bool:
     deciding Job still fails at its end.
     """
     alone = role.restart == "Never" and role.spec.backoff_limit_per_index == 0
-    restarts = role.serves or role.restart == "Always"
-    return not (restarts or role.tolerates_failure or (alone and not role.decides))
+    return not (role.always_restarts or role.tolerates_failure or (alone and not role.decides))
 
 
 def _restarted_by_workflow(role: Role) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from mlgen.dialects._builder import child
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.kubernetes.merge import KEYS, merged
 from mlgen.problems import Problem, from_row
@@ -29,13 +30,7 @@ class Written(NamedTuple):
         """Return a value within this one. Its `value` is None if it does not exist."""
         value, mark, around = self
         for step in steps:
-            if isinstance(value, dict):
-                value = value.get(step)
-            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-                value = value[step]
-            else:
-                value = None
-            mark = _below(mark, step)
+            value, mark = child(value, step), _below(mark, step)
             around = mark if mark.place else around
         return Written(value, mark, around)
 
