@@ -1,8 +1,6 @@
 """Custom resources of training operators train unchanged in a cluster without operators."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,9 +45,7 @@ def test_an_mpijob_v2beta1_trains(namespace):
     """The test creates the SSH keys that the operator would create, as the warning requires."""
     passwd = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n"
     namespace.kubectl("create", "configmap", "passwd", f"--from-literal=passwd={passwd}")
-    command = [sys.executable, "-m", "mlgen", "ssh-secret", "pi-ssh"]
-    secret = subprocess.run(command, check=True, capture_output=True, text=True)
-    namespace.kubectl("apply", "-f", "-", stdin=secret.stdout)
+    namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "pi-ssh"))
     namespace.apply(RESOURCES / "mpijob-v2beta1.yaml")
 
     printed = namespace.completed("pi-launcher")
@@ -109,9 +105,7 @@ def test_a_trainjob_with_mpi_trains(namespace):
     """The test creates the SSH keys that Trainer would create, as the warning requires."""
     files = [f"--from-literal={name}={text}" for name, text in SSHD.items()]
     namespace.kubectl("create", "configmap", "image", *files)
-    command = [sys.executable, "-m", "mlgen", "ssh-secret", "pi-mpi-ssh-auth"]
-    secret = subprocess.run(command, check=True, capture_output=True, text=True)
-    namespace.kubectl("apply", "-f", "-", stdin=secret.stdout)
+    namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "pi-mpi-ssh-auth"))
     namespace.apply(RESOURCES / "trainjob-mpi.yaml")
 
     printed = namespace.completed("pi-launcher-0")

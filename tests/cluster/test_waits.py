@@ -1,8 +1,6 @@
 """mlgen's waits for peers never prevent training."""
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -118,9 +116,7 @@ def test_a_job_trains_with_a_peer_that_comes_late(late, job, words, waits):
 def test_mpirun_reaches_an_sshd_with_the_configuration_of_the_image(namespace):
     files = [f"--from-literal={name}={text}" for name, text in IMAGE_FILES.items()]
     namespace.kubectl("create", "configmap", "image", *files)
-    command = [sys.executable, "-m", "mlgen", "ssh-secret", "lbm-ssh"]
-    secret = subprocess.run(command, check=True, capture_output=True, text=True)
-    namespace.kubectl("apply", "-f", "-", stdin=secret.stdout)
+    namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "lbm-ssh"))
     namespace.apply(RESOURCES / "mpijob-own-sshd.yaml")
 
     (lines,) = namespace.completed("lbm-launcher")
