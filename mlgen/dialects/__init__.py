@@ -137,10 +137,7 @@ def documents(text: Text) -> Iterator[Document | list[Problem]]:
 
 def _objects(document: Document) -> Iterable[Document | list[Problem]]:
     """Return the objects in an AppWrapper, or any other document itself."""
-    data = document.data
-    if not isinstance(data, dict):
-        return [document]
-    key = str(data.get("apiVersion")), str(data.get("kind"))
+    key = _key(document) if isinstance(document.data, dict) else ("", "")
     if key not in WRAPPERS:
         return [document]
     from mlgen.dialects._wrapper import unwrapped
@@ -276,7 +273,7 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
         message = f"expected a {KIND} or another Kubernetes object, which is a mapping"
         hint = f"start with apiVersion: {API_VERSION} and kind: {KIND}"
         raise MlgenError([document.located(Problem((), message, "unknown-kind", hint))])
-    version, name = str(data.get("apiVersion")), str(data.get("kind"))
+    version, name = _key(document)
     if (version, name) == (API_VERSION, KIND):
         return document, []
     for field in ("kind", "apiVersion"):
@@ -395,9 +392,9 @@ def _valid(document: Document, version: str, name: str, collector: Collector) ->
 
 def is_part(document: Document) -> bool:
     """Return True for an object that is merged into custom resources, and not rendered itself."""
-    if group_of(str(document.data.get("apiVersion"))) not in MERGED_GROUPS:
+    key = _key(document)
+    if group_of(key[0]) not in MERGED_GROUPS:
         return False
-    key = (str(document.data.get("apiVersion")), str(document.data.get("kind")))
     return key in kinds() and key in get(kinds()[key]).parts
 
 
@@ -405,8 +402,13 @@ def _parts(document: Document, keys: Collection[tuple[str, str]]) -> Iterator[Do
     """Yield the documents that a custom resource may refer to. They may be invalid."""
     texts = document.context.texts if document.context else ()
     for each in chain.from_iterable(map(_readable_cached, texts)):
-        if (str(each.data.get("apiVersion")), str(each.data.get("kind"))) in keys:
+        if _key(each) in keys:
             yield each
+
+
+def _key(document: Document) -> tuple[str, str]:
+    """Return the apiVersion and kind of a mapping."""
+    return str(document.data.get("apiVersion")), str(document.data.get("kind"))
 
 
 def _readable(text: Text) -> list[Document]:

@@ -7,6 +7,7 @@ from time import sleep
 from mlgen.checks.pods import WORKLOADS
 from mlgen.kubernetes.groups import is_built_in
 from mlgen.kubernetes.objects import Object
+from mlgen.live import kueue
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.live.watch import Tell
 from mlgen.objects.labels import INSTANCE, MANAGED_BY, metadata, status_name
@@ -16,8 +17,8 @@ from mlgen.result import Rendered
 
 CLAIM = "PersistentVolumeClaim"
 
-WORKLOAD, GROUP = "workloads.kueue.x-k8s.io", "kueue.x-k8s.io/is-group-workload"
-"""Kueue's Workload resource, and the annotation of a Workload for a group of pods."""
+GROUP = "kueue.x-k8s.io/is-group-workload"
+"""The annotation of Kueue's Workload for a group of pods."""
 
 PAUSE = 1.0
 
@@ -121,7 +122,7 @@ def _kueue_workloads(kubectl: Kubectl, job: Rendered) -> list[Object]:
     """
     if not is_group(job.topology):
         return []
-    words = ("get", WORKLOAD, job.job.name, "--ignore-not-found")
+    words = ("get", kueue.WORKLOADS, job.job.name, "--ignore-not-found")
     try:
         found = kubectl.readable(*words, namespace=job.job.namespace) or ()
     except KubectlError as error:

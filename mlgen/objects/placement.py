@@ -59,9 +59,9 @@ failed. Without it, such a group waits for replacements. It keeps its quota, and
 its pods, until a user deletes its Workload
 (https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#termination).
 
-No pod runs, either, after a preemption, until the Job controller has replaced the first pod. So the
-pods of a supervised job do not have the annotation, but a pod that the supervisor starts when
-training has ended; see `release`."""
+After a preemption, no pod runs until the Job controller has replaced the first one. So in a
+supervised job, only the pod that the supervisor starts at the end has the annotation; see
+`release`."""
 
 POD_SET = "kueue.x-k8s.io/role-hash"
 """The pod annotation with the name of the pod's set in the group's Workload. By default, it is a
