@@ -7,7 +7,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, settings
 from parts import programs
-from support import FIXTURES, RESOURCES, ROOT, abridged, rendered
+from support import FIXTURES, RESOURCES, ROOT, abridged, cases, rendered
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 # No time limit, so slow machines pass. CI always runs the same examples.
@@ -34,6 +34,8 @@ def pytest_configure():
 
 def pytest_collection_modifyitems(items):
     for item in items:
+        if "tests/tools" in item.path.as_posix():
+            item.add_marker(pytest.mark.tools)
         if item.get_closest_marker("long") and os.environ.get("MLGEN_PARTS") != "all":
             item.add_marker(pytest.mark.skip(reason="takes long: set MLGEN_PARTS=all"))
         seconds = next((SECONDS[name] for name in SECONDS if item.get_closest_marker(name)), None)
@@ -54,7 +56,7 @@ class Manifest(SingleFileSnapshotExtension):
 def pytest_generate_tests(metafunc):
     files = {"job_file": FIXTURES, "any_file": [*FIXTURES, *RESOURCES]}
     for name in files.keys() & set(metafunc.fixturenames):
-        metafunc.parametrize(name, files[name], ids=lambda path: path.stem)
+        metafunc.parametrize(name, cases(files[name]))
 
 
 class Message(Manifest):

@@ -18,6 +18,9 @@ RESOURCES = sorted((ROOT / "fixtures/resources").glob("*.yaml"))
 
 FILES = [*FIXTURES, *RESOURCES]
 
+SAMPLE = {ROOT / "fixtures" / name for name in (ROOT / "tests/sample.txt").read_text().split()}
+"""The files of the everyday tests. Together they run the lines that all files run: sample.py."""
+
 NEWER = sorted((ROOT / "fixtures").glob("kubernetes-*/*.yaml"))
 """Job files that need a newer Kubernetes than the default. The folder's name has its version."""
 
@@ -26,7 +29,14 @@ def stem(value):
     return value if isinstance(value, str) else value.stem
 
 
-every_file = pytest.mark.parametrize("file", FILES, ids=stem)
+def cases(files):
+    """Return a parameter for each file. Files outside of the sample belong to the slow tests."""
+    slow = [pytest.mark.slow]
+    marks = {file: () if file in SAMPLE else slow for file in files}
+    return [pytest.param(file, id=file.stem, marks=marks[file]) for file in files]
+
+
+every_file = pytest.mark.parametrize("file", cases(FILES))
 
 
 def apply(document, path, value):
