@@ -5,7 +5,7 @@ import re
 
 import pytest
 import yaml
-from support import ROOT, load_all
+from support import ROOT, abridged, each_file, load_all, rendered
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.topology import Role, Topology
@@ -22,13 +22,10 @@ def suffix(text):
     return SUFFIX.search(text.splitlines()[1])[0]
 
 
-def test_only_names_and_addresses_differ(any_file, render, tmp_path):
-    (tmp_path / "job.yaml").write_text(any_file.read_text().replace("  nameSuffix: hash\n", ""))
-    plain = render(tmp_path / "job.yaml")
-    if "hostPort" in plain:
-        pytest.skip("the ports of the host depend on the job's name")
-
-    text = render(tmp_path / "job.yaml", settings=(HASH,))
+@each_file("^", without="hostPort|app.kubernetes.io/part-of")
+def test_only_names_and_addresses_differ(file, text):
+    """The ports of the host also depend on the job's name."""
+    plain, text = text, abridged(rendered(file, settings=(HASH,)))
 
     assert text != plain
     for job_suffix in {suffix(f"\n{line}") for line in text.splitlines() if SUFFIX.search(line)}:
