@@ -1,13 +1,14 @@
 """Fixtures for all tests: job files, a function that renders them, and goldens."""
 
 import os
+import shutil
 import signal
 import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
 from parts import programs
-from support import FIXTURES, RESOURCES, ROOT, abridged, cases, rendered
+from support import FIXTURES, RESOURCES, ROOT, abridged, cases, missing, rendered
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 # No time limit, so slow machines pass. CI always runs the same examples.
@@ -41,6 +42,13 @@ def pytest_collection_modifyitems(items):
         seconds = next((SECONDS[name] for name in SECONDS if item.get_closest_marker(name)), None)
         if seconds and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(seconds))
+
+
+def pytest_runtest_setup(item):
+    for mark in item.iter_markers("needs"):
+        for program in mark.args:
+            if not shutil.which(program):
+                missing(f"there is no {program}")
 
 
 class Manifest(SingleFileSnapshotExtension):
@@ -119,9 +127,9 @@ def tool():
         )
         try:
             return programs.program(name, hint)
-        except programs.MissingError as missing:
+        except programs.MissingError as error:
             if folder and name in BUILT:
                 pytest.fail(f"{folder} has no {name}")
-            pytest.skip(str(missing))
+            missing(str(error))
 
     return tool

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import FIXTURES, ROOT, abridged
+from support import FIXTURES, ROOT, abridged, missing
 
 GOLDENS = ROOT / "tests/__snapshots__/test_golden"
 
@@ -37,7 +37,7 @@ def interpreter(version):
 def test_every_python_version_renders_the_same_bytes(version, tmp_path):
     program = interpreter(version)
     if not program:
-        pytest.skip(f"there is no Python {version} here")
+        missing(f"there is no Python {version} here")
     subprocess.run([program, "-m", "venv", tmp_path], check=True)
     python = tmp_path / "bin" / "python"
     install = [python, "-m", "pip", "install", "-q"]

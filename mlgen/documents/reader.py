@@ -59,6 +59,9 @@ DIRECTIVE = re.compile(r"(?:(?:[ \t\r]*(?:#[^\n]*)?|%YAML 1\.2[^\n]*)\n)*%(?!YAM
 NO_CHARACTER = "found invalid Unicode character escape code"
 """libyaml's error for an escape sequence such as `"\\ud83d"` or `"\\U00110000"`."""
 
+TOO_DEEP = "exceeded maximum nesting depth"
+"""libyaml's error for 1000 levels (0.2.6), often before the events of the first levels."""
+
 
 def read_documents(text: Text) -> Iterator[Document | list[Problem]]:
     """Yield each document of a text, or if it cannot be read, its problems.
@@ -182,8 +185,8 @@ class _Reader:
     def document(self) -> Document | list[Problem]:
         """Return the document, or its problems if it cannot be read.
 
-        libyaml stops at an escape sequence for half of a character. PyYAML's own parser continues,
-        so that all problems of the document are reported.
+        libyaml stops at an escape sequence for half of a character, and at deep nesting. PyYAML's
+        own parser continues, so that all problems are reported, and the place of level 101.
         """
         try:
             self._check_text()
@@ -194,7 +197,7 @@ class _Reader:
         except _UnreadableError as error:
             return [error.problem]
         except yaml.MarkedYAMLError as error:
-            if error.problem == NO_CHARACTER and self.parser is not yaml.SafeLoader:
+            if error.problem in (NO_CHARACTER, TOO_DEEP) and self.parser is not yaml.SafeLoader:
                 return _Reader(self.file, self.first_line, self.text, yaml.SafeLoader).document()
             return [self._not_yaml(error)]
         if self.too_long:

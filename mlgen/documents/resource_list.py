@@ -17,7 +17,7 @@ import yaml
 
 from mlgen.bounds import DEPTH, DOCUMENTS
 from mlgen.documents.files import Text
-from mlgen.documents.reader import LOADER
+from mlgen.documents.reader import LOADER, TOO_DEEP
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Key
 from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
@@ -105,7 +105,7 @@ class _Collection:
         return "key" if is_key else "value"
 
 
-def walk(text: str, length: int) -> Iterator[Step]:
+def walk(text: str, length: int, parser: Any = LOADER) -> Iterator[Step]:
     """Yield the keys and values of all documents of a text, and the ends of lists and mappings.
 
     PyYAML's own composer rejects an anchor that two items use, and fails on deep nesting.
@@ -113,12 +113,13 @@ def walk(text: str, length: int) -> Iterator[Step]:
     Args:
         text: must not start with a byte order mark, which libyaml does not count.
         length: the maximum length of paths.
+        parser: of PyYAML.
 
     Raises:
         yaml.YAMLError: the text is not valid YAML.
     """
     around: list[_Collection] = []
-    for event in yaml.parse(text, LOADER):
+    for event in yaml.parse(text, parser):
         if isinstance(event, yaml.CollectionEndEvent):
             yield Step("end", event, around.pop().path, len(around))
             continue
@@ -241,7 +242,7 @@ class Reading:
         """
         event, path = step.event, step.path
         if step.depth >= DEPTH + ITEM and hasattr(event, "flow_style"):
-            raise self._error(f"has more than {DEPTH} levels", event, code="too-large")
+            raise self._error(f"is nested more than {DEPTH} levels deep", event, code="too-large")
         if len(self.items) > DOCUMENTS:
             raise self._error(f"has more than {DOCUMENTS:,} items", event, code="too-large")
         if step.role == "end":
@@ -415,10 +416,8 @@ def read(text: Text) -> ResourceList:
     if text.problem:
         raise MlgenError([text.problem])
     source = text.text.lstrip(BYTE_ORDER_MARK)
-    reading = Reading(text.name, source)
     try:
-        for step in walk(source, LENGTH):
-            reading.add(step)
+        reading = _reading(text.name, source, LOADER)
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         place = Place(text.name, mark.line + 1, mark.column + 1) if mark else Place(text.name)
@@ -434,6 +433,26 @@ def read(text: Text) -> ResourceList:
         lines=_lines(source, root, reading),
         flow=root.flow and source.strip() == source[root.start : root.end],
     )
+
+
+def _reading(name: str, source: str, parser: Any) -> Reading:
+    """Return the parts of a list.
+
+    libyaml stops at deep nesting before it yields the first levels. PyYAML's own parser continues.
+
+    Raises:
+        MlgenError: there is more than one document, or a limit is exceeded.
+        yaml.YAMLError: the text is not valid YAML.
+    """
+    reading = Reading(name, source)
+    try:
+        for step in walk(source, LENGTH, parser):
+            reading.add(step)
+    except yaml.MarkedYAMLError as error:
+        if error.problem != TOO_DEEP or parser is yaml.SafeLoader:
+            raise
+        return _reading(name, source, yaml.SafeLoader)
+    return reading
 
 
 def _lines(text: str, root: Item, reading: Reading) -> Lines | None:

@@ -534,7 +534,7 @@ def test_frameworks_lists_summary_and_roles_of_each():
         assert roles.strip() == f"roles: {', '.join(framework.roles or ['any'])}"
 
 
-@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")
+@pytest.mark.needs("ssh-keygen")
 def test_an_ssh_secret_is_new_each_time(tmp_path):
     first, second = (yaml.safe_load(run("ssh-secret", "keys", "-n", "hpc")[1]) for _ in range(2))
 

@@ -4,7 +4,9 @@ import io
 import json
 import os
 import sys
+import tempfile
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -253,15 +255,25 @@ def test_a_missing_file_is_reported_with_its_name(tmp_path):
     assert Place(str(tmp_path / "job.yaml")) == problem.place
 
 
-@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
-def test_an_unreadable_folder_is_reported_with_its_name(tmp_path):
-    if os.geteuid() == 0:
-        pytest.skip("root may read every folder")
-    tmp_path.chmod(0)
-    try:
-        assert "cannot be read: Permission denied" == only_problem(tmp_path).message
-    finally:
-        tmp_path.chmod(0o700)
+@pytest.fixture
+def nobody():
+    """Run the test without the rights of root, who may read every folder."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(user)
+
+
+@pytest.mark.usefixtures("nobody")
+def test_an_unreadable_folder_is_reported_with_its_name():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0)
+
+        problem = only_problem(folder)
+
+    assert ("cannot be read: Permission denied", Place(name)) == (problem.message, problem.place)
 
 
 def test_a_broken_link_is_reported_with_its_name(tmp_path):

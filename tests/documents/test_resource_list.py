@@ -154,11 +154,15 @@ def test_a_field_of_the_list_is_there_once():
     assert 'duplicate key "items" [resource-list]' in error(f"{HEAD}items: []\nitems: []\n")
 
 
-@pytest.mark.parametrize("nested", ["[" * 99 + "]" * 99, "{x: " * 99 + "}" * 99])
-def test_nesting_has_a_bound(nested):
-    """The limit is 100 levels, including the item itself."""
-    assert 1 == len(parsed(f"{HEAD}items:\n- {{x: {nested}}}\n").items)
-    assert "has more than 100 levels [too-large]" in error(f"{HEAD}items:\n- {{x: [{nested}]}}\n")
+@pytest.mark.parametrize(("start", "end"), [("[", "]"), ("{x: ", "}")])
+def test_nesting_has_a_bound(start, end):
+    """The limit is 100 levels, including the item itself. libyaml has one of 1000."""
+    column = len("- {x: " + start * 99) + 1
+    message = f"<stdin>:4:{column}: is nested more than 100 levels deep [too-large]"
+
+    assert 1 == len(parsed(f"{HEAD}items:\n- {{x: {start * 99}{end * 99}}}\n").items)
+    for nested in (f"{start * 100}{end * 100}", start * 5000):
+        assert message == error(f"{HEAD}items:\n- {{x: {nested}}}\n")
 
 
 def test_the_number_of_items_has_a_bound(monkeypatch):

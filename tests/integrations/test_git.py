@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
-from support import ROOT
+from support import ROOT, missing
 
 HOOKS = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
 FOLDER = ROOT / "integrations/github"
@@ -197,7 +197,7 @@ def test_shellcheck_finds_nothing(name):
     beside = Path(sys.executable).parent / "shellcheck"
     shellcheck = str(beside) if beside.exists() else shutil.which("shellcheck")
     if not shellcheck:
-        pytest.skip("shellcheck is not installed")
+        missing("there is no shellcheck")
     command = [shellcheck, "-s", "bash", "-"]
     script = STEPS[name]["run"]
 

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import shutil
 import subprocess
 
 import pytest
@@ -134,7 +133,8 @@ def sorted_keys(value):
     return json.loads(json.dumps(value, sort_keys=True))
 
 
-@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+@pytest.mark.tools
+@pytest.mark.needs("kubectl")
 @pytest.mark.parametrize("patch", CASES.values(), ids=CASES)
 def test_a_patch_has_the_same_result_as_with_kubectl(patch):
     expected, actual = patched(patch), merged(POD, patch)

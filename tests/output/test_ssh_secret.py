@@ -1,18 +1,12 @@
 """A Secret with a new SSH key pair."""
 
-import shutil
-
 import pytest
 import yaml
 
 from mlgen.output.ssh_secret import secret
 
-with_ssh_keygen = pytest.mark.skipif(
-    not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed"
-)
 
-
-@with_ssh_keygen
+@pytest.mark.needs("ssh-keygen")
 @pytest.mark.parametrize(
     ("namespace", "metadata"),
     [(None, {"name": "keys"}), ("team-a", {"name": "keys", "namespace": "team-a"})],
@@ -28,7 +22,7 @@ def test_the_secret_has_a_key_pair_for_the_mpi_operator_s_fields(namespace, meta
     assert ["ssh-ed25519", "keys"] == data["ssh-publickey"].split()[::2]
 
 
-@with_ssh_keygen
+@pytest.mark.needs("ssh-keygen")
 def test_every_secret_has_another_key():
     assert secret("keys", None) != secret("keys", None)
 

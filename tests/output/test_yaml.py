@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import shutil
 import subprocess
 from itertools import product
 
@@ -162,14 +161,16 @@ def test_texts_survive_pyyaml_and_yaml_1_2(texts):
     assert config_map(texts) == YAML(typ="safe", pure=True).load(written)
 
 
-@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+@pytest.mark.tools
+@pytest.mark.needs("kubectl")
 def test_awkward_texts_survive_kubectl():
     texts = [*WORDS, *AWKWARD]
 
     assert in_order_of_keys(texts) == read_by_kubectl(texts)
 
 
-@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+@pytest.mark.tools
+@pytest.mark.needs("kubectl")
 @given(st.lists(TEXTS, min_size=100, max_size=300))
 @settings(max_examples=25)
 def test_texts_survive_kubectl(texts):
@@ -213,7 +214,8 @@ def test_go_reads_every_unquoted_string_as_a_string():
     assert [] == [text for text in texts if not is_string_in_go(text)]
 
 
-@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+@pytest.mark.tools
+@pytest.mark.needs("kubectl")
 def test_kubectl_reads_every_unquoted_string_as_a_string():
     texts = sorted(
         {text for text in unquoted() if text[0] not in "xXeEoObBnNyYif" or len(text) < 4}

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,12 +12,14 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from threading import Thread
 
 import pytest
-from support import ROOT
+from support import ROOT, missing
 
 SCRIPTS = sorted((ROOT / "templates/scripts").glob("*.sh"))
 BUSYBOX = os.environ.get("MLGEN_BUSYBOX") or shutil.which("busybox")
@@ -29,7 +32,7 @@ PATIENCE = 60
 @pytest.fixture(params=SHELLS)
 def shell(request):
     if not SHELLS[request.param][0]:
-        pytest.skip(f"there is no {request.param} (a busybox can be named by MLGEN_BUSYBOX)")
+        missing(f"there is no {request.param} (a busybox can be named by MLGEN_BUSYBOX)")
     return SHELLS[request.param]
 
 
@@ -81,11 +84,43 @@ def run(start):
     return run
 
 
-@pytest.fixture
-def wait(run, tools):
-    if not shutil.which("nc", path=f"{tools}:{os.environ['PATH']}"):
-        pytest.skip("there is no nc (a busybox can be named by MLGEN_BUSYBOX)")
+@cache
+def is_usable(nc):
+    """Return True if an nc knows -z, and says that it cannot resolve a name as the scripts expect.
 
+    That of netcat-openbsd and of the busybox image do. Others may neither connect nor end.
+    """
+
+    def run(*address):
+        command = [nc, "-z", "-w", "3", *address]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+    with socket.create_server(("127.0.0.1", 0)) as server, suppress(subprocess.TimeoutExpired):
+        if run("127.0.0.1", str(server.getsockname()[1])).returncode == 0:
+            return re.search("bad address|getaddrinfo", run("nobody.invalid", "9").stderr)
+    return None
+
+
+@pytest.fixture
+def nc(tools):
+    """Skip the test without an nc that the scripts can use."""
+    program = shutil.which("nc", path=f"{tools}:{os.environ['PATH']}")
+    if not program:
+        missing("there is no nc (a busybox can be named by MLGEN_BUSYBOX)")
+    if not is_usable(program):
+        missing("another nc is needed, such as netcat-openbsd's")
+
+
+def until(condition):
+    """Wait for a condition."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def wait(run, nc):  # noqa: ARG001 - a fixture of a fixture
     def wait(peers, own="nobody", timeout=PATIENCE):
         script = ROOT / "templates/scripts/wait-for-peers.sh"
         return run(script, MLGEN_PEERS=peers, MLGEN_SELF=own, MLGEN_TIMEOUT=str(timeout))
@@ -109,6 +144,7 @@ def open_port():
 
 
 def program(path, text):
+    path.unlink(missing_ok=True)  # it may be a link to the busybox of this machine
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
 
@@ -143,8 +179,7 @@ def test_shellcheck_reports_no_problems(script):
     installed = Path(sys.executable).parent / "shellcheck"
     shellcheck = str(installed) if installed.exists() else shutil.which("shellcheck")
     if not shellcheck:
-        pytest.skip("no shell runs the commandcheck")
-
+        missing("there is no shellcheck")
     command = [shellcheck, "-s", "sh", "-x", "-P", "SCRIPTDIR", script]
 
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -201,10 +236,14 @@ def test_a_replica_recognizes_its_own_name_with_any_domain(wait):
 
 
 @pytest.fixture
-def follow(start, tools, tmp_path, supervisor):
+def follow(start, tools, tmp_path, supervisor, nc):  # noqa: ARG001
     """Function that lets the sidecar follow a file. `ticks` counts its pauses, which are short."""
+    command = ["wget", "-qO-", "--header=Authorization: x", "--post-data={}", "-T", "10"]
     if not shutil.which("wget"):
-        pytest.skip("there is no wget")
+        missing("there is no wget")
+    if subprocess.run([*command, f"{supervisor.url}/progress"], check=False).returncode:
+        missing("another wget is needed, with --post-data")
+    supervisor.posts.clear()
     pause = f"printf . >> {tmp_path}/ticks; exec {shutil.which('sleep')} 0.1"
     program(tools / "sleep", pause)
     (tmp_path / "uid").write_text("token")
@@ -212,8 +251,7 @@ def follow(start, tools, tmp_path, supervisor):
 
     def follow(file):
         file.write_text("earlier")
-        url = f"http://127.0.0.1:{supervisor.server_port}"
-        return start(script, MLGEN_SUPERVISOR=url, MLGEN_FILE=str(file))
+        return start(script, MLGEN_SUPERVISOR=supervisor.url, MLGEN_FILE=str(file))
 
     return follow
 
@@ -233,7 +271,7 @@ def supervisor():
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.posts = []
+    server.url, server.posts = f"http://127.0.0.1:{server.server_port}", []
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server
     server.shutdown()
@@ -247,16 +285,12 @@ def supervisor():
 def test_each_change_of_a_file_is_reported_once(follow, tmp_path, supervisor, text, bodies):
     file, ticks = tmp_path / "progress", tmp_path / "ticks"
     process = follow(file)
-    for second in range(1000):  # until the first change that the script sees
-        os.utime(file, (second, second))
-        if supervisor.posts:
-            break
-        time.sleep(0.1)
+    seconds = count()  # until the first change that the script sees
+    until(lambda: os.utime(file, (0, next(seconds))) or supervisor.posts)
 
     file.write_text(text)
     seen = len(ticks.read_text())
-    while len(ticks.read_text()) < seen + 4:
-        time.sleep(0.05)
+    until(lambda: len(ticks.read_text()) >= seen + 4)
     process.terminate()
 
     assert process.wait(PATIENCE) == 0
@@ -289,7 +323,7 @@ def test_a_peer_pattern_is_not_expanded_to_file_names(wait, tmp_path, monkeypatc
     assert wait("n[1].invalid", timeout=0)[2].endswith("waiting for 1 of 1 peers: n[1].invalid\n")
 
 
-@pytest.mark.skipif(not SHELLS["dash"][0], reason="busybox runs its own nc, not the test's")
+@pytest.mark.needs("dash")  # busybox runs its own nc, not the test's
 def test_only_one_missing_peer_is_tried_until_there_is_something_to_report(tools, tmp_path):
     """Sleeps return at once, and the first peer is reachable at the fourth try."""
     program(tools / "sleep", "")
@@ -324,7 +358,7 @@ def test_the_script_waits_for_a_peer_that_listens_late(start):
     assert (0, "all peers are reachable\n", "") == (process.returncode, out, err)
 
 
-@pytest.mark.skipif(not SHELLS["dash"][0], reason="busybox runs its own date, not the test's")
+@pytest.mark.needs("dash")  # busybox runs its own date, not the test's
 @pytest.mark.parametrize(
     ("script", "peers", "missing"),
     [
@@ -592,9 +626,6 @@ def test_ssh_setup_can_be_repeated(ssh):
     assert (0, "", "") == ssh()[0]
 
 
-needs_ssh = pytest.mark.skipif(not shutil.which("ssh"), reason="there is no ssh to read the file")
-
-
 def options_of(home, host):
     """Return the options that ssh reads from the configuration for a host."""
     command = ["ssh", "-G", "-F", str(home / "config"), host]
@@ -602,7 +633,7 @@ def options_of(home, host):
     return dict(line.split(" ", 1) for line in lines)
 
 
-@needs_ssh
+@pytest.mark.needs("ssh")
 def test_ssh_accepts_the_configuration(ssh):
     _, home = ssh()
 
@@ -613,7 +644,7 @@ def test_ssh_accepts_the_configuration(ssh):
     assert "false" == options["stricthostkeychecking"]
 
 
-@needs_ssh
+@pytest.mark.needs("ssh")
 @pytest.mark.parametrize(
     ("host", "strict"),
     [("cfd-worker-0.cfd", "true"), ("cfd-worker-1", "true"), ("git.example", "false")],
@@ -701,7 +732,7 @@ def test_the_agent_reports_a_worker_that_never_starts(agent):
     assert expected == (status, out, err)
 
 
-@pytest.mark.skipif(not SHELLS["dash"][0], reason="busybox runs its own date, not the test's")
+@pytest.mark.needs("dash")  # busybox runs its own date, not the test's
 def test_the_agent_reports_a_missing_worker_once_a_minute(tools, tmp_path):
     """The clock gains 5 s at each read, and sleeps return at once."""
     program(
@@ -819,7 +850,7 @@ def test_submodules_are_cloned_on_request(sync, nested, tmp_path):
     assert (0, False) == (status, ran.exists()), err
 
 
-@pytest.mark.skipif(not shutil.which("git-lfs"), reason="needs git-lfs")
+@pytest.mark.needs("git-lfs")
 def test_files_in_git_lfs_are_downloaded_on_request(sync, nested, tmp_path):
     url, weights = f"file://{nested}", tmp_path / "code/weights.bin"
 
@@ -982,7 +1013,7 @@ POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\ns
 def test_only_the_host_of_the_repository_gets_the_password(case, sync, servers, repository):
     own, other = servers
     if case == "lfs" and not shutil.which("git-lfs"):
-        pytest.skip("needs git-lfs")
+        missing("there is no git-lfs")
     (sync.keys / "username").write_text("ci\n")
     (sync.keys / "password").write_text("hunter2")
     (repository / ".lfsconfig").write_text(f"[lfs]\n\turl = {other.url}/lfs\n")

@@ -6,10 +6,11 @@ import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from operator import itemgetter
 
 import pytest
-from support import ROOT
+from support import ROOT, missing
 
 SEARCHES = [
     line.rsplit(maxsplit=1)
@@ -28,7 +29,8 @@ COUNT = 3
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The folder of the built site."""
-    pytest.importorskip("material", reason="building the site needs: pip install '.[docs]'")
+    if not find_spec("material"):
+        missing("there is no mkdocs-material; `pip install '.[docs]'` installs it")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "-f", ROOT / ".mkdocs.yml", "-d", folder]
 
@@ -79,11 +81,14 @@ def address(site):
 @pytest.fixture(scope="module")
 def page(address):
     """The start page in a browser that can reach only the site."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="searching needs playwright")
+    if not find_spec("playwright"):
+        missing("there is no playwright; `pip install '.[docs]'` installs it")
+    from playwright import sync_api as playwright
+
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
-        pytest.skip("searching the site needs chromium")
+        missing("there is no chromium")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page()
