@@ -137,11 +137,11 @@ class ReaderError(Exception):
 def test_kubectl_ends_with_its_reader(program, error):
     folder = program("trap 'kill $!; >\"${0%/*}/ended\"; exit' TERM; sleep 5 & echo a; wait")
 
-    with contextlib.suppress(ReaderError, KeyboardInterrupt):
-        with closing(Kubectl().lines("logs")) as lines:
-            assert "a" == next(lines)
-            if error:
-                raise error
+    suppressed = contextlib.suppress(ReaderError, KeyboardInterrupt)
+    with suppressed, closing(Kubectl().lines("logs")) as lines:
+        assert "a" == next(lines)
+        if error:
+            raise error
 
     assert (folder / "ended").exists()
 
