@@ -52,6 +52,7 @@ spec:
 """
 
 SCRIPTS = {file.name: file.read_text() for file in (ROOT / "templates/scripts").iterdir()}
+MODULES = re.compile(r"(?:^ +(\w+\.py): mlgen/runtime/\1\n)+", re.MULTILINE)
 HEAD = re.compile(r"# (\S+): (\w+), .* Made by mlgen\.\n")
 COMMENTS = re.compile(r"(?:#.*\n)*")
 
@@ -68,10 +69,22 @@ def reference(job, name="reference"):
 def golden_text(text):
     """Return manifests as a golden shows them."""
     head, documents, first = None, [], {}
-    for document in re.split(r"^---\n", abridged(text), flags=re.MULTILINE):
+    for document in split(MODULES.sub(names, abridged(text))):
         head = HEAD.match(document) or head
         documents.append(of_job(*head.groups()).document(document, first) if head else document)
     return "---\n".join(documents)
+
+
+def names(modules):
+    """Return the names of modules, in one line."""
+    lines = modules[0].splitlines()
+    shown = ", ".join(line.split(":")[0].strip() for line in lines)
+    return f"{' ' * indentation(lines[0])}mlgen/runtime: {shown}\n"
+
+
+def split(text):
+    """Return the documents of a stream."""
+    return re.split(r"^---\n", text, flags=re.MULTILINE)
 
 
 def indentation(line):
@@ -158,10 +171,11 @@ class Abridger:
     """
 
     def __init__(self, job, framework):
-        own = "app.kubernetes.io/name:"
-        text = reference(LAUNCHER, job).replace(f"{own} mpi\n", f"{own} {framework}\n")
+        label = "app.kubernetes.io/name: "
+        text = reference(LAUNCHER, job).replace(f"{label}mpi\n", f"{label}{framework}\n")
+        text = MODULES.sub(names, text)
         self.objects, self.containers, self.labels = {}, {}, {}
-        for document in text.split("---\n")[1:]:
+        for document in split(text)[1:]:
             lines = COMMENTS.sub("", document, count=1).splitlines()
             kind, name = identity(lines)
             if name.endswith("-supervisor") or kind not in ("Job", "StatefulSet"):
@@ -177,11 +191,12 @@ class Abridger:
     def _learn(self, entry, *, in_pod):
         lines = [line.strip() for line in entry[1:]]
         component = lines[2].split(": ")[1]
-        if component in ("supervisor", "status"):
+        if component == "supervisor":
             return
         has_role = any(key([line]).endswith("/role") for line in lines)
         decides = any(key([line]).endswith("/decides") for line in lines)
         place = ("pods of role *" if in_pod else "role *") if has_role else "*"
+        place += ", without the label of the job" * (component == "status")
         template = [re.sub(f": {component}$", ": *", line) for line in lines]
         self.labels.setdefault(place + ", which decides" * decides, template)
 
@@ -225,10 +240,20 @@ class Abridger:
             script = "".join(f"{line.removeprefix(indent + '  ')}\n" for line in entry[1:])
             same = script == SCRIPTS[name]
             return [f"{indent}{name}: templates/scripts/{name}"] if same else entry
+        if first.endswith(": |") and entry[1].strip() == "---":
+            return [first, *self.stream(entry[1:])]
         inner = self.shown(value(entry)) if value(entry) else entry[1:]
         if is_item(first) and value(entry):
             return [first, *inner[1:]]
         return [first, *inner]
+
+    def stream(self, lines):
+        """Return the manifests in a value of a ConfigMap."""
+        indent = " " * indentation(lines[0])
+        text = "".join(f"{line.removeprefix(indent)}\n" for line in lines)
+        first = {}
+        shown = "---\n".join(self.document(document, first) for document in split(text))
+        return [indent + line for line in shown.splitlines()]
 
     def short_labels(self, entry):
         """Return labels without those of the longest set of the reference that they contain."""
@@ -248,7 +273,7 @@ class Abridger:
         for entry in entries(mine):
             other = others.pop(key(entry), None)
             lines += self.difference(entry, other) if other else self.entry(entry)
-        indent = " " * indentation(theirs[0])
+        indent = " " * indentation((mine or theirs)[0])
         return [*lines, *[f"{indent}# without {name}" for name in others]]
 
     def difference(self, entry, other):
