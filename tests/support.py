@@ -25,6 +25,12 @@ NEWER = sorted((ROOT / "fixtures").glob("kubernetes-*/*.yaml"))
 """Job files that need a newer Kubernetes than the default. The folder's name has its version."""
 
 
+def missing(reason):
+    """Skip a test. In CI with ../shared, where nothing may be missing, the test fails."""
+    is_complete = os.environ.get("CI") == "true" and (ROOT.parent / "shared").exists()
+    (pytest.fail if is_complete else pytest.skip)(reason)
+
+
 def stem(value):
     return value if isinstance(value, str) else value.stem
 
