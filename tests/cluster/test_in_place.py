@@ -21,7 +21,7 @@ def namespace(shared_namespace, claim, request):
     values = ("metadata.name=moves", "spec.volumes.data.subPath=moves", "spec.env.FAILS=")
     namespace.apply(file, *version)
     namespace.apply(file, *version, *(f"--set={value}" for value in values))
-    namespace.until("moves runs", lambda: "Running" in namespace.record("moves"))
+    namespace.recorded("moves", lambda record: "Running" in record)
     namespace.kubectl("delete", "pod", pods(namespace, "moves")[1], "--wait=false")
     return namespace
 

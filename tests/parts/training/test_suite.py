@@ -7,7 +7,8 @@ import pytest
 from parts.private import private
 from support import ROOT
 
-LONG = ("training", "mpi", "restarts", "supervisor", "waits", "addresses", "endings", "resources")
+LONG = ("training", "host_network", "mpi", "restarts", "supervisor", "waits", "small_jobs")
+LONG += ("resources",)
 FILES = ["in_place", *(pytest.param(name, marks=pytest.mark.long) for name in LONG)]
 """Other clusters of the tests are too old to restart containers in place."""
 
