@@ -5,9 +5,9 @@ module that overrides `namespace`. The tests wait for them. A test has its own n
 labels it, sets a quota for it, or counts all of its objects.
 """
 
+import hashlib
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from namespaces import PYTHON_IMAGE, temporary_namespace
+from parts.programs import HOME
 from support import ROOT, missing
 
 UP = ROOT.parent / "shared" / "cluster" / "up"
@@ -88,12 +89,12 @@ def here(environment):
 
 
 @pytest.fixture(scope="session")
-def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount folders of this machine
+def library(here):  # noqa: ARG001 - pods mount folders of this machine
     """Function that installs packages into a folder, and returns the folder for pods to mount.
 
     Packages in `source` have no wheels. They are built, and installed without their dependencies.
+    The folders are kept for later runs, so the tests name versions.
     """
-    folders = {}
 
     def install(folder, *words):
         # Compiling all modules takes longer than installing them, and pods import few of them.
@@ -104,14 +105,17 @@ def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount folders of thi
             missing(f"{words[-1]} cannot be had: {done.stderr[-500:]}")
 
     def library(*packages, source=(), python="3.11"):
-        key = (*packages, *source)
-        if key not in folders:
-            folder = tmp_path_factory.mktemp(re.sub(r"\W.*", "", key[-1]))
-            install(folder, "--python-version", python, "--only-binary=:all:", *packages)
+        key = hashlib.sha256(" ".join((python, *packages, *source)).encode()).hexdigest()
+        folder = HOME / "libraries" / key
+        if not folder.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            new = Path(tempfile.mkdtemp(dir=folder.parent))
+            install(new, "--python-version", python, "--only-binary=:all:", *packages)
             if source:
-                install(folder, "--no-deps", *source)
-            folders[key] = folder
-        return folders[key]
+                install(new, "--no-deps", *source)
+            new.chmod(0o755)
+            new.rename(folder)
+        return folder
 
     return library
 

@@ -21,8 +21,8 @@ ACCELERATE = {
 }
 """The commands by the name of the job."""
 
-TRL = ["trl", "datasets", "dill", "jinja2", "markupsafe", "multiprocess", "pandas", "pyarrow"]
-TRL += ["python-dateutil", "xxhash"]
+TRL = ["trl==1.16.0", "datasets", "dill", "jinja2", "markupsafe", "multiprocess", "pandas"]
+TRL += ["pyarrow", "python-dateutil", "xxhash"]
 """TRL, and its dependencies that the image lacks."""
 
 

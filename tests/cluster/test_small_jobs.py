@@ -128,7 +128,7 @@ def shared(shared_namespace, restricted, jobs, repository, library, logs, tmp_pa
         namespace.kubectl("create", "configmap", f"cure-{code}", "--from-literal=code=0")
     (folder / "tensorboard").write_text(BOARD)
     (folder / "tensorboard").chmod(0o755)
-    folders = {"tools": folder, "logs": logs, "library": library("tensorboard")}
+    folders = {"tools": folder, "logs": logs, "library": library("tensorboard==2.21.0")}
     settings = (f"spec.volumes.{name}.hostPath={path}" for name, path in folders.items())
     namespace.start(jobs / "tensorboard.yaml", *settings)
     return namespace

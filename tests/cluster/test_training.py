@@ -41,12 +41,12 @@ def namespace(shared_namespace, jobs, library, tmp_path_factory):
     (tools / "ray").write_text('#!/bin/sh\nexec python3 -m ray.scripts.scripts "$@"\n')
     (tools / "ray").chmod(0o755)
     mount = "spec.volumes.{}.hostPath={}".format
-    own = (mount("library", library("ray[default]")), mount("tools", tools))
+    own = (mount("library", library("ray[default]==2.60.0")), mount("tools", tools))
     namespace.start(jobs / "ray.yaml", *own)
     packages = (*MPI_LIBRARY, "packaging", "setuptools<81")
     folder = library(*packages, source=("deepspeed==0.14.4",))
     namespace.start(jobs / "deepspeed.yaml", mount("library", folder))
-    namespace.start(jobs / "lightgbm.yaml", mount("library", library("lightgbm")))
+    namespace.start(jobs / "lightgbm.yaml", mount("library", library("lightgbm==4.7.0")))
     return namespace
 
 
