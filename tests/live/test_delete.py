@@ -7,6 +7,8 @@ import pytest
 from mlgen import render
 from mlgen.live.kubectl import Outcome
 
+INSTANCE = "app.kubernetes.io/instance"
+
 
 @pytest.fixture
 def applied(cluster):
@@ -98,8 +100,8 @@ def test_claims_are_kept_unless_asked_for(applied, cluster, run, with_claim):
     "labels",
     [
         {},
-        {"app.kubernetes.io/instance": "mem", "app.kubernetes.io/managed-by": "Helm"},
-        {"app.kubernetes.io/instance": "mem-2", "app.kubernetes.io/managed-by": "mlgen"},
+        {INSTANCE: "mem", "app.kubernetes.io/managed-by": "Helm"},
+        {INSTANCE: "mem-2", "app.kubernetes.io/managed-by": "mlgen"},
     ],
     ids=["no labels", "another tool", "another job"],
 )
@@ -124,11 +126,15 @@ def test_nothing_to_delete(run):
 
 def test_it_waits_for_the_pods(applied, cluster, run):
     applied("oom.yaml")
-    pods = [{"kind": "Pod", "metadata": {"name": f"p-{i}", "labels": {}}} for i in range(2)]
-    cluster.objects += pods
+
+    def pod(name, job):
+        return {"kind": "Pod", "metadata": {"name": name, "labels": {INSTANCE: job}}}
+
+    other = pod("p-2", "mem-2")
+    cluster.objects += [other, pod("p-0", "mem"), pod("p-1", "mem")]
 
     def gone():
-        cluster.objects = [item for item in cluster.objects if item["kind"] != "Pod"]
+        cluster.objects = [other]
 
     cluster.steps = [lambda: None, gone]
 

@@ -283,6 +283,14 @@ def test_a_pod_that_was_replaced_within_a_second_is_not_shown(cluster, order):
     assert before == states("ddp")
 
 
+def test_restarts_after_failures_and_after_disruptions_count(cluster):
+    cluster.show("restarted")
+    (record,) = [item["data"] for item in cluster.objects if item["kind"] == "ConfigMap"]
+    record["state"] = json.dumps({**json.loads(record["state"]), "restarts": 2, "disruptions": 3})
+
+    assert 5 == states("ddp")[0].restarts
+
+
 def test_a_finished_role_without_pods(cluster):
     for moment, job, does in (("succeeded", "ddp", "Complete"), ("oom", "oom", "Failed")):
         cluster.show(moment)
