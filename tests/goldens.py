@@ -13,7 +13,8 @@ The parts are:
 - the objects of the supervisor, the permissions of a launcher, and the Service of the job,
 - containers that mlgen adds, such as `wait-for-peers`,
 - the labels that all objects or pods have. `# of role worker` has the labels of the reference's
-  object with `mlgen.dev/role: worker`, `# of config` those of an object with this component.
+  object with `mlgen.dev/role: worker`, `# of config` those of an object with this component,
+- the labels of a selector: `{of role worker}`.
 
 An object of another replica is shown by its differences from the object of the first one.
 A rule of a Role is its resources and names if it has the groups and verbs of the reference. The
@@ -26,7 +27,9 @@ import re
 from functools import cache
 
 import yaml
-from support import LOADER, ROOT, abridged
+from support import LOADER, ROOT, abridged, load_all
+
+from mlgen.variants.name_hash import ALPHABET, LENGTH
 
 LAUNCHER = """
 apiVersion: mlgen.dev/v1alpha1
@@ -54,6 +57,9 @@ spec:
 SCRIPTS = {file.name: file.read_text() for file in (ROOT / "templates/scripts").iterdir()}
 MODULES = re.compile(r"(?:^ +(\w+\.py): mlgen/runtime/\1\n)+", re.MULTILINE)
 HEAD = re.compile(r"# (\S+): (\w+), .* Made by mlgen\.\n")
+HASH = rf"^# [\w-]+-([{ALPHABET}]{{{LENGTH}}}): .* Made by mlgen\.$"
+"""A job with `nameSuffix: hash`. Its hash is shown once: it changes with everything."""
+
 COMMENTS = re.compile(r"(?:#.*\n)*")
 
 
@@ -72,7 +78,9 @@ def golden_text(text):
     for document in split(MODULES.sub(names, abridged(text))):
         head = HEAD.match(document) or head
         documents.append(of_job(*head.groups()).document(document, first) if head else document)
-    return "---\n".join(documents)
+    hashes = re.findall(HASH, text, re.MULTILINE)
+    comment = "".join(f"# The hash {value} is abbreviated as HASH.\n" for value in hashes)
+    return comment + re.sub("|".join(hashes) or "$^", "HASH", "---\n".join(documents))
 
 
 def names(modules):
@@ -164,13 +172,16 @@ class Abridger:
     """Abridges the objects of a job with the parts of the reference.
 
     Attributes:
+        job: the name of the job.
         objects: the objects that are shown by their differences, by kind and name.
         containers: the containers that mlgen adds, by name.
-        labels: the values of labels of the reference's objects and pods, by their description,
-            with `*` for the component.
+        labels: the labels of the reference's objects and pods, by their description, with `*` for
+            the component.
+        selector: the two labels that select the pods of a role: the job and the role.
     """
 
     def __init__(self, job, framework):
+        self.job = job
         label = "app.kubernetes.io/name: "
         text = reference(LAUNCHER, job).replace(f"{label}mpi\n", f"{label}{framework}\n")
         text = MODULES.sub(names, text)
@@ -185,6 +196,8 @@ class Abridger:
                     self.containers[key(entry)] = entry
                 if key(entry) == "labels":
                     self._learn(entry, in_pod=entry[0].startswith("   "))
+        sets = [item for item in load_all(text) if item["kind"] == "StatefulSet"]
+        self.selector = list(sets[0]["spec"]["selector"]["matchLabels"])
         del self.objects["ConfigMap", f"{job}.config"], self.containers["main"]
         self.containers |= waiting()
 
@@ -222,7 +235,7 @@ class Abridger:
             lines = [f"# {kind} {name}: {as_(of, lines)}", *lines]
         else:
             lines = self.shown(lines)
-        return comments + "".join(f"{line}\n" for line in lines)
+        return comments + self.short_selectors("".join(f"{line}\n" for line in lines))
 
     def shown(self, lines):
         """Return the lines of a mapping or list, with abridged labels, containers and scripts."""
@@ -265,6 +278,16 @@ class Abridger:
                 rest = [line for line in entry[1:] if line.strip() not in theirs]
                 return [f"{entry[0]}  # of {place.replace('*', component)}", *rest]
         return entry
+
+    def short_selectors(self, text):
+        """Return an object with descriptions for the labels that select pods in the reference."""
+        job, role = (re.escape(f"{label}: ") for label in self.selector)
+        name = re.escape(self.job)
+        text = re.sub(rf"{{{job}{name}}}", "{of the job}", text)
+        text = re.sub(rf"{{{job}{name}, {role}([\w-]+)", r"{of role \1", text)
+        return re.sub(
+            rf"^( +){job}{name}\n\1{role}(.*)", r"\1# of role \2", text, flags=re.MULTILINE
+        )
 
     def differences(self, mine, theirs):
         """Return the entries of a mapping that differ from others, and names of missing ones."""
