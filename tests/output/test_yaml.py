@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from libyaml_writer import libyaml_text
 from ruamel.yaml import YAML
@@ -154,7 +154,6 @@ def test_a_text_survives_every_reader():
 
 
 @given(st.lists(TEXTS, max_size=30))
-@settings(max_examples=30)
 def test_texts_survive_pyyaml_and_yaml_1_2(texts):
     written = dumped(config_map(texts))
 
@@ -172,7 +171,6 @@ def test_awkward_texts_survive_kubectl():
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
 @given(st.lists(TEXTS, min_size=100, max_size=300))
-@settings(max_examples=25)
 def test_texts_survive_kubectl(texts):
     assert in_order_of_keys(texts) == read_by_kubectl(texts)
 
@@ -215,6 +213,7 @@ def test_go_reads_every_unquoted_string_as_a_string(unquoted):
     assert [] == [text for text in unquoted if not is_string_in_go(text)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
 def test_kubectl_reads_every_unquoted_string_as_a_string(unquoted):
     texts = sorted(text for text in unquoted if text[0] not in "xXeEoObBnNyYif" or len(text) < 4)
@@ -223,7 +222,6 @@ def test_kubectl_reads_every_unquoted_string_as_a_string(unquoted):
 
 
 @given(data(TEXTS))
-@settings(max_examples=60)
 def test_any_data_survives(value):
     written = dumped({"a": value})
 
@@ -231,7 +229,6 @@ def test_any_data_survives(value):
 
 
 @given(data(st.one_of(KEYS, TEXTS)))
-@settings(max_examples=50)
 def test_libyaml_writes_the_same_bytes(value):
     objects = [value, {"a": [value, value], "b": {"c": value}}]
 
@@ -285,7 +282,6 @@ def test_json_has_the_same_objects_as_yaml(job_file, render):
 
 
 @given(data(KEYS))
-@settings(max_examples=25)
 def test_any_data_survives_json(value):
     part = Foreign(Document({"a": value}))
 
