@@ -16,6 +16,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 settings.register_profile(
     "mlgen",
     deadline=None,
+    max_examples=int(os.environ.get("MLGEN_EXAMPLES", "25")),
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
 )
