@@ -22,17 +22,18 @@ MUTANT = os.environ.get("MUTANT_UNDER_TEST")
 class PlainSnapshot:
     """Compares a text with syrupy's file for the test."""
 
-    def __init__(self, test, extension="yaml"):
+    def __init__(self, test, extension=None):
         self.test, self.extension, self.count = test, extension, 0
 
     def use_extension(self, extension):
-        return PlainSnapshot(self.test, extension.file_extension)
+        return PlainSnapshot(self.test, extension)
 
     def __eq__(self, text):
         name = self.test.name.replace("/", "_") + (f".{self.count}" if self.count else "")
         self.count += 1
         folder = self.test.path.parent / "__snapshots__" / self.test.path.stem
-        return (folder / f"{name}.{self.extension}").read_text() == text
+        file = folder / f"{name}.{self.extension.file_extension}"
+        return file.read_text() == self.extension().serialize(text)
 
     __hash__ = None
 
