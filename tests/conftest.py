@@ -6,15 +6,17 @@ import signal
 import sys
 
 import pytest
+from goldens import golden_text
 from hypothesis import HealthCheck, settings
 from parts import programs
-from support import FIXTURES, RESOURCES, ROOT, abridged, cases, missing, rendered
+from support import FIXTURES, RESOURCES, ROOT, cases, missing, rendered
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 # No time limit, so slow machines pass. CI always runs the same examples.
 settings.register_profile(
     "mlgen",
     deadline=None,
+    max_examples=int(os.environ.get("MLGEN_EXAMPLES", "25")),
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -51,14 +53,18 @@ def pytest_runtest_setup(item):
                 missing(f"there is no {program}")
 
 
-class Manifest(SingleFileSnapshotExtension):
-    """One YAML file for each fixture, which kubectl can apply."""
+class Full(SingleFileSnapshotExtension):
+    """One YAML file for each case."""
 
     file_extension = "yaml"
     _write_mode = WriteMode.TEXT
 
+
+class Manifest(Full):
+    """One YAML file for each case, with abridged manifests: see goldens.py."""
+
     def serialize(self, data, **options):
-        return super().serialize(abridged(data), **options)
+        return super().serialize(golden_text(data), **options)
 
 
 def pytest_generate_tests(metafunc):
@@ -67,10 +73,15 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(name, cases(files[name]))
 
 
-class Message(Manifest):
+class Message(Full):
     """One text file with the content of stderr."""
 
     file_extension = "txt"
+
+
+@pytest.fixture
+def full(snapshot):
+    return snapshot.use_extension(Full)
 
 
 @pytest.fixture

@@ -3,9 +3,13 @@
 import json
 import secrets
 import subprocess
-import sys
+import threading
 import time
 from contextlib import contextmanager
+
+from click.testing import CliRunner
+
+from mlgen.cli import main
 
 KUBECTL_IMAGE = "mlgen.test/kubectl:1.34"
 PYTHON_IMAGE = "mlgen.test/python:3"
@@ -15,6 +19,13 @@ IMAGES = (
     "--set",
     f"spec.helpers.pythonImage={PYTHON_IMAGE}",
 )
+
+
+ONE_AT_A_TIME = threading.Lock()
+"""A CliRunner replaces the stdout of all threads."""
+
+SECONDS = 300
+"""Time limit of a wait: a bound for a busy machine, on which many jobs run at once."""
 
 
 class Namespace:
@@ -51,10 +62,10 @@ class Namespace:
         return self.mlgen("render", str(file), *words)
 
     def mlgen(self, *words, stdin=None):
-        """Run mlgen and return its stdout."""
-        command = [sys.executable, "-m", "mlgen", *words]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        """Run mlgen and return its stdout. A process for each job would start for half a second."""
+        with ONE_AT_A_TIME:
+            done = CliRunner().invoke(main, words, input=stdin)
+        assert done.exit_code == 0, done.output
         return done.stdout
 
     def apply(self, file, *words):
@@ -66,27 +77,59 @@ class Namespace:
         manifests = self.mlgen("argo", str(file), *IMAGES, *words)
         return self.kubectl("apply", "--server-side", "-f", "-", stdin=manifests)
 
-    def until(self, description, poll, seconds=180):
-        """Poll until the result is true and return it. On timeout, show the pods and events."""
+    def start(self, file, *settings):
+        """Apply a job file with settings such as "spec.image=example/train:1"."""
+        return self.apply(file, *(f"--set={setting}" for setting in settings))
+
+    def watch(self, description, kind, name, find, seconds=SECONDS):
+        """Return the first true result of `find` for an object, which may not exist yet.
+
+        One kubectl prints each version of the object. To poll costs a kubectl each time.
+        """
+        words = (kind, f"--field-selector=metadata.name={name}", "--watch", "--output=json")
+        command = ["timeout", str(seconds), "kubectl", "-n", self.name, "get", *words]
+        pipe, text = subprocess.PIPE, ""
+        with subprocess.Popen(command, stdout=pipe, text=True, env=self.environment) as process:
+            for line in process.stdout:
+                text += line
+                if line == "}\n":
+                    answer, text = find(json.loads(text)), ""
+                    if answer:
+                        process.terminate()
+                        return answer
+        raise self.late(description, seconds)
+
+    def until(self, description, poll, seconds=SECONDS):
+        """Poll until the result is true and return it: for logs, files, and several objects."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             answer = poll()
             if answer:
                 return answer
             time.sleep(0.5)
+        raise self.late(description, seconds)
+
+    def late(self, description, seconds):
+        """Return an error that shows the pods and events."""
         state = self.kubectl("get", "pods,jobs,statefulsets", "-o", "wide")
         events = self.kubectl("get", "events", "--sort-by=.lastTimestamp")
-        raise AssertionError(f"not within {seconds} s: {description}\n{state}\n{events[-4000:]}")
+        return AssertionError(f"not within {seconds} s: {description}\n{state}\n{events[-4000:]}")
 
-    def ended(self, job, seconds=180):
+    def ended(self, job, seconds=SECONDS):
         """Wait until a Job has ended. Return its last condition, Complete or Failed."""
 
-        def terminal():
-            conditions = self.get("job", job)["status"].get("conditions", [])
+        def terminal(item):
+            conditions = item["status"].get("conditions", [])
             ends = [c for c in conditions if c["type"] in ("Complete", "Failed")]
             return ends[0] if ends and ends[0]["status"] == "True" else None
 
-        return self.until(f"Job {job} ended", terminal, seconds)
+        return self.watch(f"Job {job} ended", "job", job, terminal, seconds)
+
+    def recorded(self, job, find, seconds=SECONDS):
+        """Return the first true result of `find` for the record of a job: see `record`."""
+        name = f"{job}.status"
+        found = lambda item: find(item.get("data", {}))  # noqa: E731
+        return self.watch(f"the record of {job}", "configmap", name, found, seconds)
 
     def record(self, job):
         """Return the supervisor's record of a job: the data of the ConfigMap `<job>.status`."""
@@ -113,7 +156,7 @@ class Namespace:
     def pods(self, job):
         return self.get("pods", "-l", f"batch.kubernetes.io/job-name={job}")["items"]
 
-    def completed(self, job, seconds=180):
+    def completed(self, job, seconds=SECONDS):
         """Wait until a Job has succeeded. Return the log of each of its pods as a list of lines."""
         condition = self.ended(job, seconds)
         logs = {pod["metadata"]["name"]: self.log(pod) for pod in self.pods(job)}
@@ -132,10 +175,7 @@ def temporary_namespace(environment):
     name = f"mlgen-{secrets.token_hex(4)}"
     created = Namespace(name, environment)
     created.kubectl("create", "namespace", name)
-    created.until(
-        "the service account",
-        lambda: created.kubectl("get", "serviceaccount", "default", check=False),
-    )
+    created.kubectl("wait", "serviceaccount/default", "--for=create", "--timeout=60s")
     yield created
     # Jobs are deleted first: a failed pod of a Job with backoffLimitPerIndex stays until the Job
     # creates another pod, which is not possible in a namespace that is being deleted.

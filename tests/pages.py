@@ -106,6 +106,7 @@ def pipeline(line):
     return Pipeline(commands, files.get("<"), files.get(">"))
 
 
+@cache
 def headings(path):
     """Return the anchors of a page's headings, as mkdocs writes them."""
     text = FENCE.sub("", path.read_text())

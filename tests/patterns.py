@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -60,7 +61,7 @@ class Use(NamedTuple):
 
 End = Callable[[int], bool]
 Matcher = Callable[[int, End], bool]
-MOST = 300_000
+MOST = 100_000
 
 
 class TooManyError(Exception):
@@ -435,20 +436,24 @@ SIZE = 100
 # --- the code ------------------------------------------------------------------------------------
 
 
-def modules() -> Iterator[tuple[str, str, str]]:
-    """Yield the name, the path and the code of each module."""
+@cache
+def modules() -> list[tuple[str, str, list[bytes], list[ast.AST]]]:
+    """Return the name, the path, the lines and all nodes of each module."""
+    found = []
     for path in sorted(MLGEN.rglob("*.py")):
         file = path.relative_to(ROOT)
         name = ".".join(file.with_suffix("").parts).removesuffix(".__init__")
         if path.name != "__main__.py":
-            yield name, str(file), path.read_text()
+            code = path.read_bytes()
+            found.append((name, str(file), code.splitlines(), [*ast.walk(ast.parse(code))]))
+    return found
 
 
 def methods() -> dict[str, set[str]]:
     """Return the methods that are called on each name, such as `search` on `SECRET`."""
     found: dict[str, set[str]] = {}
-    for _, _, code in modules():
-        for node in ast.walk(ast.parse(code)):
+    for *_, nodes in modules():
+        for node in nodes:
             if isinstance(node, ast.Attribute) and node.attr in FUNCTIONS:
                 base = ast.unparse(node.value).rpartition(".")[2]
                 found.setdefault(base, set()).add(node.attr)
@@ -469,24 +474,29 @@ def calls() -> Iterator[tuple[ast.Call, str, str, str, dict[str, Any]]]:
     Each with its function, its place, the methods of its result, and the names of its module.
     """
     called = methods()
-    for name, file, code in modules():
-        tree = ast.parse(code)
-        scope = vars(importlib.import_module(name))
+    for name, file, lines, nodes in modules():
         targets = {
             id(node.value): ast.unparse(node.targets[0])
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Assign)
+            for node in nodes
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
         }
-        for node in ast.walk(tree):
-            function = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            kind = function.removeprefix("re.")
-            if kind != function and kind in FUNCTIONS and node.args:
-                written = ast.get_source_segment(code, node.args[0]) or ""
-                place = f"{file}: {' '.join(written.split())}"
-                names = (
-                    called.get(targets.get(id(node), ""), set()) if kind == "compile" else {kind}
-                )
-                yield node, kind, place, mode(names), scope
+        for node in nodes:
+            match node:
+                case ast.Call(func=ast.Attribute(ast.Name("re"), kind), args=[pattern, *_]):
+                    if kind not in FUNCTIONS:
+                        continue
+                    place = f"{file}: {written(lines, pattern)}"
+                    names = called.get(targets.get(id(node), ""), set())
+                    scope = vars(importlib.import_module(name))
+                    yield node, kind, place, mode(names if kind == "compile" else {kind}), scope
+
+
+def written(lines: list[bytes], node: ast.expr) -> str:
+    """Return the code of a node in one line. `ast.get_source_segment` splits the whole file."""
+    of_node = lines[node.lineno - 1 : node.end_lineno]
+    of_node[-1] = of_node[-1][: node.end_col_offset]
+    of_node[0] = of_node[0][node.col_offset :]
+    return " ".join(b"\n".join(of_node).decode().split())
 
 
 def uses(local: dict[str, list[str]]) -> tuple[list[Use], list[str]]:

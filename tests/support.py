@@ -1,5 +1,6 @@
 """Paths of the project's files, and helpers for tests that run for each file."""
 
+import inspect
 import os
 import re
 from copy import deepcopy
@@ -25,6 +26,9 @@ NEWER = sorted((ROOT / "fixtures").glob("kubernetes-*/*.yaml"))
 """Job files that need a newer Kubernetes than the default. The folder's name has its version."""
 
 
+SLOW = pytest.mark.slow
+
+
 def missing(reason):
     """Skip a test because this machine lacks something; in CI, where nothing may be missing, fail.
 
@@ -41,12 +45,40 @@ def stem(value):
 
 def cases(files):
     """Return a parameter for each file. Files outside of the sample belong to the slow tests."""
-    slow = [pytest.mark.slow]
-    marks = {file: () if file in SAMPLE else slow for file in files}
+    marks = {file: () if file in SAMPLE else SLOW for file in files}
     return [pytest.param(file, id=file.stem, marks=marks[file]) for file in files]
 
 
-every_file = pytest.mark.parametrize("file", cases(FILES))
+def each_file(*patterns, without="(?!)", files=FILES):
+    """Run a test for each fixture, as one case that reports every fixture which fails.
+
+    The test takes the `file`, its manifests as `text`, or their `objects`. Patterns select the
+    fixtures whose manifests match all of them, but not `without`. The slow tests run the fixtures
+    outside of the sample.
+    """
+    parts = [pytest.param(True, id="sample"), pytest.param(False, id="others", marks=SLOW)]
+    values = {"file": lambda file: file, "text": golden, "objects": manifests}
+
+    def matches(file):
+        found = [re.search(pattern, golden(file), re.MULTILINE) for pattern in (*patterns, without)]
+        return all(found[:-1]) and not found[-1]
+
+    def decorate(check):
+        names = inspect.signature(check).parameters
+
+        @pytest.mark.parametrize("in_sample", parts)
+        def run(in_sample, subtests):
+            part = [file for file in files if (file in SAMPLE) == in_sample]
+            chosen = [file for file in part if matches(file)] if patterns else part
+            assert chosen or not in_sample, "no fixture of tests/sample.txt renders this"
+            for file in chosen:
+                with subtests.test(file.stem):
+                    check(**{name: values[name](file) for name in names})
+
+        run.__name__, run.__doc__ = check.__name__, check.__doc__
+        return run
+
+    return decorate
 
 
 def apply(document, path, value):
@@ -60,14 +92,14 @@ def apply(document, path, value):
 
 @cache
 def golden(file):
-    """Return the golden of a job file; "" for a new file (test_golden reports it).
+    """Return the manifests of a fixture as in its golden: without the supervisor's program."""
+    return abridged(rendered(file))
 
-    Custom resources have no golden. Their manifests are rendered.
-    """
-    if file in RESOURCES:
-        return abridged(rendered(file))
-    path = ROOT / f"tests/__snapshots__/test_golden/test_manifests[{file.stem}].yaml"
-    return path.read_text() if path.exists() else ""
+
+@cache
+def manifests(file):
+    """Return the objects in the manifests of a fixture. Tests do not change them."""
+    return load_all(golden(file))
 
 
 def rendered(file, form="yaml", **options):
@@ -109,18 +141,6 @@ TOTALS = re.compile(r"^(?:[\d,]+|no jobs)\b.*(?:problem|warning|job|\))s?\)?\n\Z
 def without_totals(text):
     """Return the stderr of a command without the numbers of files, jobs and problems."""
     return TOTALS.sub("", text)
-
-
-def files_with(*patterns, without="(?!)"):
-    """Run a test for each fixture with manifests that match all patterns, but not `without`."""
-    files = [
-        file
-        for file in FILES
-        if all(re.search(pattern, golden(file), re.MULTILINE) for pattern in patterns)
-        and not re.search(without, golden(file), re.MULTILINE)
-    ]
-    assert files, f"no fixture renders {patterns}"
-    return pytest.mark.parametrize("file", files, ids=stem)
 
 
 VALUES = [None, {}, [], [None], "", "a\nb", 0, -1, True, 1.5, {"a": 1}, [[]], ["x"], {"": {}}]

@@ -1,7 +1,13 @@
-"""Each fixture renders exactly to its golden. Review changes in the diff of the goldens."""
+"""Each fixture renders exactly to its golden. Review changes in the diff of the goldens.
+
+Goldens are abridged: goldens.py says how. The goldens of `test_the_reference` are complete.
+"""
+
+import re
 
 import pytest
-from support import NEWER
+from goldens import LAUNCHER, PEERS, golden_text, reference
+from support import NEWER, ROOT, abridged
 
 from mlgen.checks.verify import verify
 from mlgen.documents.files import Text
@@ -11,6 +17,26 @@ from mlgen.kubernetes.versions import parse
 def test_manifests(job_file, render, manifest):
     """A custom resource has no golden. It renders as its job file, which has one."""
     assert render(job_file) == manifest
+
+
+@pytest.mark.parametrize("job", [LAUNCHER, PEERS], ids=["launcher", "peers"])
+def test_the_reference(job, full):
+    """Other goldens omit what these two show."""
+    assert reference(job) == full
+
+
+@pytest.mark.parametrize(
+    ("name", "objects"), [("deepspeed-kubectl-exec", ""), ("pytorch-endpoint", "gpt-worker-[01]$")]
+)
+def test_a_change_of_any_line_changes_the_golden(name, objects, render):
+    head, *documents = abridged(render(ROOT / f"fixtures/{name}.yaml")).split("---\n")[1:]
+    shown = [item for item in documents if re.search(objects, item, re.MULTILINE)]
+    text = "---\n".join(["", head, *shown])
+    golden = golden_text(text)
+
+    for letter in re.finditer(r"\w(?=\W*$)", text, re.MULTILINE):
+        changed = f"{text[: letter.start()]}q{text[letter.end() :]}"
+        assert golden_text(changed) != golden, changed[: letter.end()].splitlines()[-1]
 
 
 def test_rendering_twice_gives_the_same_bytes(any_file, render):

@@ -90,7 +90,13 @@ def peak(printer, count, tmp_path):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", PRINTERS)
+EVERYDAY = ("render", "krm")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in EVERYDAY else pytest.mark.slow) for name in PRINTERS],
+)
 def test_jobs_are_dropped_as_soon_as_their_text_is_written(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(spool, "MEMORY", 1)

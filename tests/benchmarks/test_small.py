@@ -21,6 +21,7 @@ OTHERS = (
 NAMES = sorted({file.stem for file in FOLDER.glob("*.py")} - {*OTHERS})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_benchmark_prints_a_table(name):
     command = [sys.executable, str(FOLDER), "--small", name]

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import yaml
-from support import FILES, abridged, every_file, files_with, golden, load_all
+from support import FILES, abridged, each_file, load_all, rendered
 
 from mlgen import Options, pipeline
 from mlgen.checks.verify import rejected_fields
@@ -20,16 +20,6 @@ SELECTOR_LABELS = ("mlgen.dev/job", "mlgen.dev/role", "mlgen.dev/replica-index")
 SUPERVISOR = "mlgen.dev/role: supervisor"
 
 OWN_ROLES = ("supervisor", "kueue")
-
-RENDERED = {}
-"""The objects of each fixture. Tests do not change them."""
-
-
-@pytest.fixture
-def objects(file, render):
-    if file not in RENDERED:
-        RENDERED[file] = load_all(render(file))
-    return RENDERED[file]
 
 
 def plan_of(objects):
@@ -91,7 +81,7 @@ def hosts(objects):
         yield from [hostname] if hostname else [f"{name}-{i}" for i in range(count)]
 
 
-@every_file
+@each_file()
 def test_pods_have_a_token_only_with_rights_or_on_demand(file, objects):
     accounts = {item["metadata"]["name"] for item in objects if item["kind"] == "ServiceAccount"}
     for item in objects:
@@ -101,14 +91,14 @@ def test_pods_have_a_token_only_with_rights_or_on_demand(file, objects):
             assert asked or spec["automountServiceAccountToken"] is False
 
 
-@every_file
+@each_file()
 def test_every_field_is_one_of_kubernetes(objects):
     """For the values, see tests/parts/kubernetes/test_admission.py."""
     for version in ((1, 31), (1, 34), (1, 37)):
         assert [] == list(rejected_fields(objects, version))
 
 
-@every_file
+@each_file()
 def test_no_two_objects_have_the_same_name(objects):
     names = [(o["kind"], o["metadata"]["name"]) for o in objects]
 
@@ -125,7 +115,7 @@ OWN_NAMES = {
 their pods, and supervisors check whose they are."""
 
 
-@every_file
+@each_file()
 def test_no_other_job_makes_an_object_of_this_name(objects):
     """A ConfigMap's name contains the job up to the first dot. Others end with different words."""
     for item in objects:
@@ -136,19 +126,19 @@ def test_no_other_job_makes_an_object_of_this_name(objects):
             assert re.fullmatch(pattern.format(job=job), name)
 
 
-@pytest.mark.parametrize("name", ["a.files", "a.supervisor"])
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_name_of_a_job_contains_no_dot(file, name):
+@each_file()
+def test_the_name_of_a_job_contains_no_dot(file):
     documents = [document.data for document in read_documents(Text(file.name, file.read_text()))]
-    for document in documents:
-        if not document["kind"].endswith("Runtime"):
-            document["metadata"]["name"] = name
+    for name in ("a.files", "a.supervisor"):
+        for document in documents:
+            if not document["kind"].endswith("Runtime"):
+                document["metadata"]["name"] = name
 
-    with pytest.raises(MlgenError, match=r"metadata\.name(:.* is not a valid|, a\.)"):
-        pipeline.render([Text("job.yaml", yaml_text(documents))], Options())
+        with pytest.raises(MlgenError, match=r"metadata\.name(:.* is not a valid|, a\.)"):
+            pipeline.render([Text("job.yaml", yaml_text(documents))], Options())
 
 
-@every_file
+@each_file()
 def test_every_object_has_the_recommended_labels_and_that_of_its_job(objects):
     for item in objects:
         labels = item["metadata"]["labels"]
@@ -162,7 +152,7 @@ def test_every_object_has_the_recommended_labels_and_that_of_its_job(objects):
         )
 
 
-@every_file
+@each_file()
 def test_what_pods_need_comes_before_the_pods_and_files_come_last(objects):
     order = ["ServiceAccount", "Role", "RoleBinding", "Service", "PersistentVolumeClaim"]
     order += ["PodGroup", "Deployment", "StatefulSet", "Job"]
@@ -175,14 +165,14 @@ def test_what_pods_need_comes_before_the_pods_and_files_come_last(objects):
     assert places == sorted(places)
 
 
-@every_file
+@each_file()
 def test_there_is_exactly_one_deciding_job(objects):
     deciding = [o for o in objects if o["metadata"]["labels"].get("mlgen.dev/decides") == "true"]
 
     assert [o["kind"] for o in deciding] == ["Job"]
 
 
-@every_file
+@each_file()
 def test_one_headless_service_selects_every_pod(objects):
     (service,) = [o for o in objects if o["kind"] == "Service" and len(o["spec"]["selector"]) == 1]
 
@@ -195,7 +185,7 @@ def test_one_headless_service_selects_every_pod(objects):
         assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
 
 
-@every_file
+@each_file()
 def test_selectors_use_only_labels_of_mlgen_and_the_index(objects):
     for item in objects:
         selector = item.get("spec", {}).get("selector")
@@ -208,7 +198,7 @@ def test_selectors_use_only_labels_of_mlgen_and_the_index(objects):
                 assert set(labels) <= {*SELECTOR_LABELS, *INDEX}
 
 
-@files_with(r"value: .*\$\(MLGEN_")
+@each_file(r"value: .*\$\(MLGEN_")
 def test_the_index_is_defined_before_it_is_used(objects):
     for template in templates(objects).values():
         for container in containers(template):
@@ -218,7 +208,7 @@ def test_the_index_is_defined_before_it_is_used(objects):
                     assert used in names[:position]
 
 
-@files_with(r"value: .*\b([a-z0-9-]+)-[a-z0-9-]*\d\.\1\b", without="^  replicas: 0")
+@each_file(r"value: .*\b([a-z0-9-]+)-[a-z0-9-]*\d\.\1\b", without="^  replicas: 0")
 def test_every_peer_in_a_variable_or_hostfile_is_a_pod(objects):
     job = objects[0]["metadata"]["labels"]["mlgen.dev/job"]
     text = yaml.safe_dump(
@@ -233,7 +223,7 @@ def test_every_peer_in_a_variable_or_hostfile_is_a_pod(objects):
     assert peers <= set(hosts(objects))
 
 
-@files_with(r"name: MASTER_ADDR\b", without="^  replicas: 0")
+@each_file(r"name: MASTER_ADDR\b", without="^  replicas: 0")
 def test_rank_0_has_the_address_that_others_know(objects):
     """Either its host name alone, with a Service of this name, or its address in the job."""
     job = objects[0]["metadata"]["labels"]["mlgen.dev/job"]
@@ -244,7 +234,7 @@ def test_rank_0_has_the_address_that_others_know(objects):
     assert {v["value"] for v in env if v["name"] == "MASTER_ADDR"} <= known
 
 
-@files_with("/mlgen/scripts/")
+@each_file("/mlgen/scripts/")
 def test_helper_containers_are_restricted(objects):
     for template in all_templates(objects):
         for container in helpers(template):
@@ -255,7 +245,7 @@ def test_helper_containers_are_restricted(objects):
             assert security["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
-@files_with("/mlgen/scripts/", without="kueue.x-k8s.io/queue-name")
+@each_file("/mlgen/scripts/", without="kueue.x-k8s.io/queue-name")
 def test_helper_containers_are_bounded(objects):
     """In Kueue's jobs, they request only the resources of the training container."""
     for template in all_templates(objects):
@@ -263,15 +253,15 @@ def test_helper_containers_are_bounded(objects):
             assert set(container["resources"]) == {"requests", "limits"}
 
 
-@every_file
-def test_no_private_key_and_no_cluster_domain_is_rendered(file, render):
-    text = render(file)
+@each_file()
+def test_no_private_key_and_no_cluster_domain_is_rendered(file):
+    text = rendered(file)
 
     assert "PRIVATE KEY" not in text
     assert "cluster.local" not in text or "clusterDomain" in file.read_text()
 
 
-@files_with("podFailurePolicy:")
+@each_file("podFailurePolicy:")
 def test_exit_codes_are_handled_by_the_job_and_not_by_the_kubelet(objects):
     """Kubernetes requires restartPolicy Never for a podFailurePolicy."""
     for item in objects:
@@ -283,15 +273,13 @@ def test_exit_codes_are_handled_by_the_job_and_not_by_the_kubelet(objects):
             assert all(0 not in rule["onExitCodes"]["values"] for rule in rules[1:])
 
 
-@every_file
-def test_the_oldest_and_the_newest_version_render_the_same_manifests(file, render):
+@each_file()
+def test_the_oldest_and_the_newest_version_render_the_same_manifests(file, text):
     """The version only affects which values are valid, and whether a gang avoids nodes."""
     version = (1, 31) if FILES.index(file) % 2 else (1, 37)
 
-    rendered = abridged(render(file, kube_version=version))
-    assert golden(file) == re.sub(
-        r'^ +"avoidNodes": "Preferred",\n', "", rendered, flags=re.MULTILINE
-    )
+    other = abridged(rendered(file, kube_version=version))
+    assert text == re.sub(r'^ +"avoidNodes": "Preferred",\n', "", other, flags=re.MULTILINE)
 
 
 def pods(objects):
@@ -305,7 +293,7 @@ def main_container(template):
     return next(c for c in template["spec"]["containers"] if c not in helpers(template))
 
 
-@files_with("/mlgen/scripts/")
+@each_file("/mlgen/scripts/")
 def test_helper_containers_meet_pod_security_restricted(objects):
     """Except ssh-setup, which runs as the user of the training image."""
     for template in all_templates(objects):
@@ -314,7 +302,7 @@ def test_helper_containers_meet_pod_security_restricted(objects):
         assert [] == violations({"spec": {"containers": restricted}})
 
 
-@every_file
+@each_file()
 def test_a_training_container_has_shared_memory(objects):
     for template, _ in pods(objects):
         mounts = [mount["mountPath"] for mount in main_container(template)["volumeMounts"]]
@@ -322,7 +310,7 @@ def test_a_training_container_has_shared_memory(objects):
         assert 1 == mounts.count("/dev/shm")
 
 
-@files_with("^kind: Deployment")
+@each_file("^kind: Deployment")
 def test_tensorboard_does_not_have_the_label_of_the_job(objects):
     """With that label it would count as a peer, and affinity rules would apply to it."""
     for item in objects:
@@ -330,7 +318,7 @@ def test_tensorboard_does_not_have_the_label_of_the_job(objects):
             assert "mlgen.dev/job" not in item["spec"]["template"]["metadata"]["labels"]
 
 
-@every_file
+@each_file()
 def test_mesh_sidecars_are_disabled_or_native(objects, file):
     native = "mesh: native" in file.read_text()
     for template, _ in pods(objects):
@@ -341,7 +329,7 @@ def test_mesh_sidecars_are_disabled_or_native(objects, file):
         assert annotations.get("sidecar.istio.io/nativeSidecar") == ("true" if native else None)
 
 
-@every_file
+@each_file()
 def test_host_ports_are_unique(objects):
     host_ports = []
     for template, count in pods(objects):
@@ -358,7 +346,7 @@ def test_host_ports_are_unique(objects):
     assert len(set(host_ports)) == len(host_ports)
 
 
-@files_with("hostPort:", r"value: .*-\d+[.a-z]*:\d", without=r"name: MASTER_ADDR\b")
+@each_file("hostPort:", r"value: .*-\d+[.a-z]*:\d", without=r"name: MASTER_ADDR\b")
 def test_a_replica_on_the_host_network_sees_its_own_host_port_and_the_common_port_of_its_peers(
     objects,
 ):
@@ -378,7 +366,7 @@ def test_a_replica_on_the_host_network_sees_its_own_host_port_and_the_common_por
             assert (int(port) == target) == (name == replica)
 
 
-@every_file
+@each_file()
 def test_every_pod_belongs_to_the_gang(objects):
     groups = [o for o in objects if o["kind"] == "PodGroup"]
     total = sum(count for _, count in pods(objects))
@@ -401,7 +389,7 @@ def test_every_pod_belongs_to_the_gang(objects):
             assert labels["kueue.x-k8s.io/queue-name"]
 
 
-@files_with("^    kueue.x-k8s.io/queue-name:")
+@each_file("^    kueue.x-k8s.io/queue-name:")
 def test_a_job_that_kueue_admits_itself_is_suspended_and_the_only_workload(objects):
     queued = [o for o in objects if "kueue.x-k8s.io/queue-name" in o["metadata"]["labels"]]
     for item in queued:
@@ -409,7 +397,7 @@ def test_a_job_that_kueue_admits_itself_is_suspended_and_the_only_workload(objec
         assert [item] == list(workloads(objects))
 
 
-@files_with(SUPERVISOR)
+@each_file(SUPERVISOR)
 def test_there_is_one_supervisor_which_knows_every_workload(objects):
     (supervisor,) = [item["metadata"]["name"] for item in objects if is_supervisor(item)]
     job = objects[0]["metadata"]["labels"]["app.kubernetes.io/instance"]
@@ -422,9 +410,9 @@ def test_there_is_one_supervisor_which_knows_every_workload(objects):
 
 # Without a supervisor, a role that waits until another is complete is an error, a gang is not, one
 # Job alone determines the outcome, and a group in Kueue ends by itself.
-@files_with(SUPERVISOR, without='"order"|"restartScope"|"decides"|"release"')
-def test_no_supervisor_renders_the_same_pods_without_one(objects, file, render):
-    bare = load_all(render(file, supervisor=False))
+@each_file(SUPERVISOR, without='"order"|"restartScope"|"decides"|"release"')
+def test_no_supervisor_renders_the_same_pods_without_one(objects, file):
+    bare = load_all(rendered(file, supervisor=False))
 
     assert not [item for item in bare if "supervisor" in yaml.safe_dump(item)]
     assert list(map(identity_and_template, workloads(bare))) == list(
@@ -436,7 +424,7 @@ def identity_and_template(item):
     return item["metadata"], item["spec"]["template"]
 
 
-@files_with(SUPERVISOR)
+@each_file(SUPERVISOR)
 def test_the_role_of_the_supervisor_allows_exactly_what_it_does(objects):
     plan, job = plan_of(objects), objects[0]["metadata"]["labels"]["mlgen.dev/job"]
     (role,) = [o for o in objects if o["kind"] == "Role" and "supervisor" in str(o["metadata"])]
@@ -474,7 +462,7 @@ def test_the_role_of_the_supervisor_allows_exactly_what_it_does(objects):
     assert allowed == needed
 
 
-@files_with(SUPERVISOR)
+@each_file(SUPERVISOR)
 def test_what_starts_in_order_is_rendered_suspended_and_nothing_else(objects):
     suspended = {
         item["metadata"]["name"]
@@ -486,7 +474,7 @@ def test_what_starts_in_order_is_rendered_suspended_and_nothing_else(objects):
     assert whole_job or suspended == ordered(objects)
 
 
-@files_with(SUPERVISOR)
+@each_file(SUPERVISOR)
 def test_the_supervisor_does_not_have_the_label_of_the_job(objects):
     """With that label it would count as a peer, and affinity rules would apply to it."""
     for item in filter(is_supervisor, objects):
@@ -497,7 +485,7 @@ def test_the_supervisor_does_not_have_the_label_of_the_job(objects):
         assert pod["metadata"]["annotations"]["linkerd.io/inject"] == "disabled"
 
 
-@files_with("app.kubernetes.io/component: status")
+@each_file("app.kubernetes.io/component: status")
 def test_a_deletion_by_the_label_of_the_job_keeps_the_status(objects):
     for item in objects:
         labels = item["metadata"]["labels"]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from support import ROOT
 
 from mlgen.cli import COMMANDS
@@ -82,6 +83,7 @@ def imported(line, prepared, folder):
     return [name for name in SLOW if name in modules]
 
 
+@pytest.mark.slow
 def test_what_each_command_imports(prepared_folder, tmp_path, message):
     for name in ("argo", "fixtures", "tests"):  # without a pyproject.toml
         (tmp_path / name).symlink_to(ROOT / name)

@@ -1,24 +1,35 @@
-"""A real Kubernetes cluster: from KUBECONFIG, or started by ../shared/cluster."""
+"""A real Kubernetes cluster: from KUBECONFIG, or started by ../shared/cluster.
 
+All jobs of a module start at once in one namespace, before its first test: by a fixture of the
+module that overrides `namespace`. The tests wait for them. A test has its own namespace only if it
+labels it, sets a quota for it, or counts all of its objects.
+"""
+
+import hashlib
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import pytest
 from namespaces import PYTHON_IMAGE, temporary_namespace
-from support import ROOT
+from parts.programs import HOME
+from support import ROOT, missing
 
 UP = ROOT.parent / "shared" / "cluster" / "up"
 IMAGE = "mlgen.test/ml:1"
 
 MORE_IMAGES = {"torch": ("torch:2", "torch2")}
 """Images whose version is not 1: their tags, and their names in more-images."""
+
+PASSWD = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n"
+"""The users of an image with ssh."""
 
 
 @pytest.fixture(scope="session")
@@ -27,18 +38,20 @@ def environment():
     variables = dict(os.environ)
     if "KUBECONFIG" not in variables:
         if not UP.exists():
-            pytest.skip("there is no cluster: set KUBECONFIG")
-        done = subprocess.run([UP], check=True, stdout=subprocess.PIPE, text=True)
-        exports = done.stdout.split()[1:]
-        variables |= dict(export.split("=", 1) for export in exports)
-        variables["PATH"] = variables["PATH"].replace("$PATH", os.environ["PATH"])
-        command = [UP.with_name("more-images"), "python"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=variables)
+            missing("there is no cluster: set KUBECONFIG")
+        with (Path(tempfile.gettempdir()) / "mlgen-cluster-up").open("w") as lock:
+            flock(lock, LOCK_EX)  # one process starts the cluster, and the others find it
+            done = subprocess.run([UP], check=True, stdout=subprocess.PIPE, text=True)
+            exports = done.stdout.split()[1:]
+            variables |= dict(export.split("=", 1) for export in exports)
+            variables["PATH"] = variables["PATH"].replace("$PATH", os.environ["PATH"])
+            command = [UP.with_name("more-images"), "python"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=variables)
     # The kubelet reports a new image within a minute.
     deadline = time.monotonic() + 60
-    while missing := {IMAGE, PYTHON_IMAGE} - images(variables):
+    while absent := {IMAGE, PYTHON_IMAGE} - images(variables):
         if time.monotonic() > deadline:
-            pytest.skip(f"the cluster has no image {min(missing)}")
+            missing(f"the cluster has no image {min(absent)}")
         time.sleep(1)
     return variables
 
@@ -56,15 +69,15 @@ def images(variables):
 
 
 def skip_without(image, name, variables):
-    """Skip the test unless the nodes have an image; `name` is its name in more-images."""
+    """Report an image that the nodes do not have; `name` is its name in more-images."""
     if image not in images(variables):
         hint = f"`../shared/cluster/more-images {name}` makes it"
-        pytest.skip(f"the cluster has no image {image}; {hint}")
+        missing(f"the cluster has no image {image}; {hint}")
 
 
 @pytest.fixture(scope="session")
 def here(environment):
-    """Address of this machine. Skips unless it is the node, so that pods can mount its folders."""
+    """Address of this machine, which must be the node, so that pods can mount its folders."""
     address = "jsonpath={.items[0].status.addresses[?(@.type=='InternalIP')].address}"
     command = ["kubectl", "get", "nodes", "-o", address]
     result = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
@@ -72,32 +85,37 @@ def here(environment):
         with socket.create_server((result.stdout, 0)):
             return result.stdout
     except OSError:
-        pytest.skip("the node is another machine, so pods do not see the folders of this one")
+        missing("the node is another machine, so pods do not see the folders of this one")
 
 
 @pytest.fixture(scope="session")
-def library(here, tmp_path_factory):  # noqa: ARG001 - pods mount folders of this machine
+def library(here):  # noqa: ARG001 - pods mount folders of this machine
     """Function that installs packages into a folder, and returns the folder for pods to mount.
 
     Packages in `source` have no wheels. They are built, and installed without their dependencies.
+    The folders are kept for later runs, so the tests name versions.
     """
-    folders = {}
 
     def install(folder, *words):
-        command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), *words]
+        # Compiling all modules takes longer than installing them, and pods import few of them.
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-compile"]
+        command = [*pip, "--target", str(folder), *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            pytest.skip(f"{words[-1]} cannot be had: {done.stderr[-500:]}")
+            missing(f"{words[-1]} cannot be had: {done.stderr[-500:]}")
 
     def library(*packages, source=(), python="3.11"):
-        key = (*packages, *source)
-        if key not in folders:
-            folder = tmp_path_factory.mktemp(re.sub(r"\W.*", "", key[-1]))
-            install(folder, "--python-version", python, "--only-binary=:all:", *packages)
+        key = hashlib.sha256(" ".join((python, *packages, *source)).encode()).hexdigest()
+        folder = HOME / "libraries" / key
+        if not folder.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            new = Path(tempfile.mkdtemp(dir=folder.parent))
+            install(new, "--python-version", python, "--only-binary=:all:", *packages)
             if source:
-                install(folder, "--no-deps", *source)
-            folders[key] = folder
-        return folders[key]
+                install(new, "--no-deps", *source)
+            new.chmod(0o755)
+            new.rename(folder)
+        return folder
 
     return library
 
@@ -140,28 +158,34 @@ def namespace(environment):
         yield created
 
 
-@pytest.fixture
-def launch(namespace, jobs):
-    """Function that applies the job file of a launcher, with the keys and users for ssh.
+def prepare_ssh(namespace):
+    """Create the keys and users of jobs over ssh."""
+    namespace.kubectl("create", "configmap", "passwd", f"--from-literal=passwd={PASSWD}")
+    namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "keys"))
 
-    The test is skipped if the cluster lacks the image, which `../shared/cluster/up` does not
-    build. Settings are texts such as "spec.image=example/train:1".
+
+@pytest.fixture(scope="module")
+def launch(environment, jobs):
+    """Function that starts the job of a launcher once, in a namespace that `prepare_ssh` prepared.
+
+    The quick tests start their jobs at once, and the long ones when they run. Settings are texts
+    such as "spec.options.transport=ssh".
     """
-    passwd = "root:x:0:0::/root:/bin/sh\nmpiuser:x:1000:1000::/home/mpiuser:/bin/sh\n"
+    started = set()
 
-    def launch(file, image, *settings):
-        tag, name = MORE_IMAGES.get(image, (f"{image}:1", image))
-        skip_without(f"mlgen.test/{tag}", name, namespace.environment)
-        namespace.kubectl("create", "configmap", "passwd", f"--from-literal=passwd={passwd}")
-        namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "keys"))
-        settings = (f"spec.image=mlgen.test/{tag}", "spec.options.sshSecret=keys", *settings)
-        words = (word for setting in settings for word in ("--set", setting))
-        namespace.apply(jobs / file, *words)
+    def launch(namespace, name, file, image, *settings):
+        if name in started:
+            return
+        tag, hint = MORE_IMAGES.get(image, (f"{image}:1", image))
+        skip_without(f"mlgen.test/{tag}", hint, environment)
+        own = (f"spec.image=mlgen.test/{tag}", "spec.options.sshSecret=keys")
+        namespace.start(jobs / file, f"metadata.name={name}", *own, *settings)
+        started.add(name)
 
     return launch
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def jobs():
     """Folder of the job files."""
     return Path(__file__).parent / "jobs"

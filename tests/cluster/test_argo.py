@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import pytest
 import yaml
-from support import ROOT
+from support import ROOT, missing
 
 pytestmark = pytest.mark.cluster
 
@@ -107,11 +107,12 @@ class Workflows:
     def ended(self, name, phase):
         """Wait until a Workflow has ended; assert its phase."""
 
-        def finished_status():
-            status = self.namespace.get("workflow", name).get("status", {})
+        def finished_status(workflow):
+            status = workflow.get("status", {})
             return status if status.get("finishedAt") else None
 
-        status = self.namespace.until(f"Workflow {name} ended", finished_status, 280)
+        description = f"Workflow {name} ended"
+        status = self.namespace.watch(description, "workflow", name, finished_status)
         nodes = [(n["displayName"], n["phase"], n.get("message")) for n in status["nodes"].values()]
         assert status["phase"] == phase, nodes
 
@@ -150,7 +151,8 @@ class Workflows:
             return len(pods) == replicas and {p["metadata"]["uid"] for p in pods}
 
         uids = self.namespace.until(f"{job} runs", running_uids)
-        self.namespace.until("it is recorded", lambda: "Running True" in self.conditions(job))
+        runs = lambda record: record.get("Running", "").startswith("True ")  # noqa: E731
+        self.namespace.recorded(job, runs)
         return uids
 
     def release(self, job):
@@ -258,7 +260,7 @@ def test_argo_lint_accepts_the_template_and_the_examples(environment):
     files = ("workflow-template.yaml", "example-workflow.yaml", "example-dag.yaml")
     program = shutil.which("argo", path=environment["PATH"])
     if not program:
-        pytest.skip("there is no argo to lint with")
+        missing("there is no argo to lint with")
     command = [program, "lint", "--offline", "--strict", *(str(ROOT / "argo" / f) for f in files)]
 
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -498,7 +500,7 @@ def test_a_restarted_controller_resumes_the_workflow(workflows, environment, tmp
     """Uses a separate controller, to not interrupt the Workflows of other tests."""
     program = shutil.which("workflow-controller", path=environment["PATH"])
     if not program:
-        pytest.skip("there is no workflow-controller to start")
+        missing("there is no workflow-controller to start")
     namespace = workflows.namespace
     namespace.kubectl("apply", "-f", "-", stdin=CONTROLLER.replace("NAME", namespace.name))
     (pod, *_) = namespace.get("pods", "-l", "workflows.argoproj.io/workflow")["items"]

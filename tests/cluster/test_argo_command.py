@@ -125,14 +125,20 @@ def running(shared_namespace, tmp_path_factory):
     return shared_namespace
 
 
+def ended(namespace, name):
+    """Wait until a Workflow has ended; return its status."""
+
+    def finished_status(workflow):
+        status = workflow.get("status", {})
+        return status if status.get("finishedAt") else None
+
+    return namespace.watch(f"Workflow {name} ended", "workflow", name, finished_status)
+
+
 def test_a_custom_resource_runs_to_completion_and_is_cleaned_up(running):
     namespace = running
 
-    def ended():
-        return namespace.get("workflow", "mnist").get("status", {}).get("finishedAt")
-
-    namespace.until("the Workflow ended", ended)
-    assert namespace.get("workflow", "mnist")["status"]["phase"] == "Succeeded"
+    assert ended(namespace, "mnist")["phase"] == "Succeeded"
     status = namespace.get("configmap", "mnist.status")["data"]
     assert status["Succeeded"].startswith("True ")
     assert status["replicas.worker"] == "active 0, succeeded 0, failed 0"
@@ -145,11 +151,7 @@ def test_a_custom_resource_runs_to_completion_and_is_cleaned_up(running):
 
 
 def test_a_workflow_runs_two_combinations_at_a_time_and_all_of_them(running):
-    def ended():
-        status = running.get("workflow", "sweep").get("status", {})
-        return status if status.get("finishedAt") else None
-
-    status = running.until("the Workflow ended", ended)
+    status = ended(running, "sweep")
 
     # After a combination has failed, the next ones still run.
     assert status["phase"] == "Failed"

@@ -4,37 +4,50 @@ import json
 import re
 
 import pytest
+from cluster.conftest import prepare_ssh
 from parts.programs import MissingError, module
 from ruamel.yaml import YAML
+from support import missing
 
 pytestmark = pytest.mark.cluster
 
+MPIRUN = ["mpirun", "--allow-run-as-root", "-np", "4"]
 HOROVODRUN = ["horovodrun", "-np", "4", "--start-timeout", "300", "--hostfile", "/etc/mpi/hostfile"]
 LONG = pytest.mark.long
 
 
-@pytest.mark.parametrize(
-    ("launcher", "transport"),
-    [
-        (["mpirun", "--allow-run-as-root", "-np", "4"], "kubectl-exec"),
-        pytest.param(["mpirun", "--allow-run-as-root", "-np", "4"], "ssh", marks=LONG),
-        pytest.param([*HOROVODRUN, "--mpi"], "kubectl-exec", marks=LONG),
-        pytest.param([*HOROVODRUN, "--mpi"], "ssh", marks=LONG),
-        pytest.param([*HOROVODRUN, "--gloo"], "kubectl-exec", marks=LONG),
-        pytest.param([*HOROVODRUN, "--gloo"], "ssh", marks=LONG),
-    ],
-    ids=lambda value: value if isinstance(value, str) else " ".join((value[0], value[-1])),
-)
-def test_four_ranks_train(namespace, launch, launcher, transport):
-    command = json.dumps([*launcher, "python3", "/code/train.py"])
-    options = (f"spec.options.transport={transport}", f"spec.roles.launcher.command={command}")
-    launch("horovod.yaml", "horovod", *options)
+@pytest.fixture(scope="module")
+def runs(launch, shared_namespace):
+    """The jobs, of which those of the quick tests have started."""
+    prepare_ssh(shared_namespace)
+    runs = Runs(launch, shared_namespace)
+    runs.elastic("ssh", "process")
+    runs.train(MPIRUN, "kubectl-exec")
+    return runs
 
-    (lines,) = namespace.completed("inception-launcher", 300)
 
-    assert ranks(lines) == [
-        f"rank {rank} of 4 weight -4.5 on inception-worker-{rank // 2}" for rank in range(4)
-    ]
+class Runs:
+    """The jobs of these tests. Each method starts a job once, and returns its name."""
+
+    def __init__(self, launch, namespace):
+        self.launch, self.namespace = launch, namespace
+
+    def train(self, launcher, transport):
+        job = f"{launcher[0]}-{launcher[-1].strip('-')}-{transport}"
+        command = json.dumps([*launcher, "python3", "/code/train.py"])
+        options = (f"spec.options.transport={transport}", f"spec.roles.launcher.command={command}")
+        self.launch(self.namespace, job, "horovod.yaml", "horovod", *options)
+        return job
+
+    def elastic(self, transport, loss):
+        job, option = f"{transport}-{loss}", f"spec.options.transport={transport}"
+        self.launch(self.namespace, job, "horovod-elastic.yaml", "horovod", option)
+        return job
+
+
+@pytest.fixture(scope="module")
+def namespace(runs):
+    return runs.namespace
 
 
 def ranks(lines):
@@ -62,7 +75,7 @@ class Elastic:
             lines = self.lines()
             return len(lines) > after and lines[-1].startswith(f"size {size} ") and len(lines)
 
-        return self.namespace.until(f"{size} ranks after {after} lines", last, 300)
+        return self.namespace.until(f"{size} ranks after {after} lines", last)
 
     def scale(self, replicas):
         words = ("scale", "statefulset", f"{self.name}-worker", f"--replicas={replicas}")
@@ -76,7 +89,7 @@ class Elastic:
     def end(self):
         """End training, and return all lines."""
         self.run(0, "touch", "/tmp/end")
-        self.namespace.completed(f"{self.name}-launcher", 300)
+        self.namespace.completed(f"{self.name}-launcher")
         return self.lines()
 
 
@@ -89,9 +102,8 @@ class Elastic:
         pytest.param("kubectl-exec", "pod", marks=LONG),
     ],
 )
-def test_training_goes_on_when_workers_come_go_and_are_killed(namespace, launch, transport, loss):
-    launch("horovod-elastic.yaml", "horovod", f"spec.options.transport={transport}")
-    job = Elastic(namespace, "resnet")
+def test_training_goes_on_when_workers_come_go_and_are_killed(namespace, runs, transport, loss):
+    job = Elastic(namespace, runs.elastic(transport, loss))
 
     job.has(2)
     job.scale(3)
@@ -101,7 +113,7 @@ def test_training_goes_on_when_workers_come_go_and_are_killed(namespace, launch,
     if loss == "process":
         job.run(1, "pkill", "-KILL", "-f", "train.py")
     else:
-        namespace.kubectl("delete", "pod", "resnet-worker-1", "--wait=false")
+        namespace.kubectl("delete", "pod", f"{job.name}-worker-1", "--wait=false")
     job.has(2, after=known)
     *sizes, last = job.end()
 
@@ -119,6 +131,28 @@ def size_of(line):
     return int(line.split()[1])
 
 
+@pytest.mark.parametrize(
+    ("launcher", "transport"),
+    [
+        (MPIRUN, "kubectl-exec"),
+        pytest.param(MPIRUN, "ssh", marks=LONG),
+        pytest.param([*HOROVODRUN, "--mpi"], "kubectl-exec", marks=LONG),
+        pytest.param([*HOROVODRUN, "--mpi"], "ssh", marks=LONG),
+        pytest.param([*HOROVODRUN, "--gloo"], "kubectl-exec", marks=LONG),
+        pytest.param([*HOROVODRUN, "--gloo"], "ssh", marks=LONG),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join((value[0], value[-1])),
+)
+def test_four_ranks_train(namespace, runs, launcher, transport):
+    job = runs.train(launcher, transport)
+
+    (lines,) = namespace.completed(f"{job}-launcher")
+
+    assert ranks(lines) == [
+        f"rank {rank} of 4 weight -4.5 on {job}-worker-{rank // 2}" for rank in range(4)
+    ]
+
+
 OPERATOR = "github.com/kubeflow/mpi-operator"
 EXAMPLES = {
     "v2beta1": (f"{OPERATOR}@v0.8.0", "examples/v2beta1/horovod/tensorflow-mnist.yaml"),
@@ -128,19 +162,19 @@ EXAMPLES = {
 
 
 @pytest.fixture
-def example(launch, jobs, tmp_path):
+def example(namespace, launch, jobs, tmp_path):
     """Function that runs a program in an example of the operator, with an image of the cluster.
 
     The images of the examples contain TensorFlow, and request more than a test node has.
     """
 
-    def example(version, job_file, target):
+    def example(name, version, job_file, target):
         folder, program = target.rsplit("/", 1)
-        name, path = EXAMPLES[version]
+        source, path = EXAMPLES[version]
         try:
-            text = (module(name) / path).read_text()
-        except MissingError as missing:
-            pytest.skip(str(missing))
+            text = (module(source) / path).read_text()
+        except MissingError as error:
+            missing(str(error))
         copy = tmp_path / "example.yaml"
         copy.write_text(text.replace("- python\n", "- python3\n"))
         spec = YAML(typ="safe").load((jobs / job_file).read_text())["spec"]
@@ -148,26 +182,27 @@ def example(launch, jobs, tmp_path):
         code = {"mountPath": folder, "files": files}
         resources = "{cpu: 50m, memory: 256Mi}"
         settings = [f"spec.roles.{role}.resources={resources}" for role in ("launcher", "worker")]
-        launch(copy, "horovod", f"spec.volumes.code={json.dumps(code)}", *settings)
+        launch(namespace, name, copy, "horovod", f"spec.volumes.code={json.dumps(code)}", *settings)
 
     return example
 
 
 @LONG
 def test_the_operators_example_trains(namespace, example):
-    example("v2beta1", "horovod.yaml", "/examples/tensorflow_mnist.py")
+    name = "tensorflow-mnist"
+    example(name, "v2beta1", "horovod.yaml", "/examples/tensorflow_mnist.py")
 
-    (lines,) = namespace.completed("tensorflow-mnist-launcher", 300)
+    (lines,) = namespace.completed(f"{name}-launcher")
 
     assert ranks(lines) == [
-        f"rank {rank} of 2 weight -1.5 on tensorflow-mnist-worker-{rank}" for rank in range(2)
+        f"rank {rank} of 2 weight -1.5 on {name}-worker-{rank}" for rank in range(2)
     ]
 
 
 @LONG
 def test_the_operators_elastic_example_trains(namespace, example):
-    example("v1", "horovod-elastic.yaml", "/examples/elastic/tensorflow2_mnist_elastic.py")
-    job = Elastic(namespace, "tensorflow-mnist-elastic")
+    job, file = Elastic(namespace, "tensorflow-mnist-elastic"), "horovod-elastic.yaml"
+    example(job.name, "v1", file, "/examples/elastic/tensorflow2_mnist_elastic.py")
 
     job.has(2)
     job.scale(3)

@@ -21,8 +21,8 @@ ACCELERATE = {
 }
 """The commands by the name of the job."""
 
-TRL = ["trl", "datasets", "dill", "jinja2", "markupsafe", "multiprocess", "pandas", "pyarrow"]
-TRL += ["python-dateutil", "xxhash"]
+TRL = ["trl==1.16.0", "datasets", "dill", "jinja2", "markupsafe", "multiprocess", "pandas"]
+TRL += ["pyarrow", "python-dateutil", "xxhash"]
 """TRL, and its dependencies that the image lacks."""
 
 
@@ -39,7 +39,7 @@ def namespace(shared_namespace, claim, library, request):
         words = (word for setting in settings for word in ("--set", setting))
         namespace.apply(jobs / "accelerate.yaml", *words)
     saved = claim / "checkpoint-2" / "trainer_state.json"
-    namespace.until("the first checkpoint", saved.exists, 300)
+    namespace.until("the first checkpoint", saved.exists)
     _, last = namespace.active("trainer")["worker"]
     namespace.kubectl("delete", "pod", last["metadata"]["name"], "--wait=false")
     return namespace
@@ -50,7 +50,7 @@ def namespace(shared_namespace, claim, library, request):
     [("plain", 2), ("processes", 4), ("machines", 2), ("config", 2), ("titan", 4), ("sft", 2)],
 )
 def test_all_ranks_train_together(namespace, job, ranks):
-    printed = namespace.completed(f"{job}-worker", 300)
+    printed = namespace.completed(f"{job}-worker")
 
     total = sum(range(1, ranks + 1))
     lines = [line[line.find("rank ") :] for log in printed for line in log if " sum " in line]
@@ -59,7 +59,7 @@ def test_all_ranks_train_together(namespace, job, ranks):
 
 
 def test_trainer_continues_from_its_checkpoint_after_a_pod_was_deleted(namespace):
-    printed = namespace.completed("trainer-worker", 300)
+    printed = namespace.completed("trainer-worker")
 
     lines = sorted(line for log in printed for line in log if line.startswith("rank "))
     assert lines == [f"rank {rank} of 2 from /checkpoints/checkpoint-2 steps 4" for rank in (0, 1)]

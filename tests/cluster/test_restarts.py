@@ -24,10 +24,10 @@ def before(shared_namespace, claim, manifests):
     namespace, uids = shared_namespace, {}
     namespace.kubectl("apply", "-f", "-", stdin=manifests)
     for job in ("ddp", "peers", "permanent", "refused", "some", "servers"):
-        namespace.until(f"{job} is supervised", lambda job=job: namespace.record(job))
+        namespace.recorded(job, bool)
         go(claim, job)
     for job in ("deleted", "drained", "stopping"):
-        namespace.until(f"{job} runs", lambda job=job: "Running" in namespace.record(job))
+        namespace.recorded(job, lambda record: "Running" in record)
         uids[job] = started(namespace, job)
     namespace.kubectl("delete", "pod", worker(namespace, "deleted", 1), "--wait=false")
     evict(namespace, worker(namespace, "drained", 1))
@@ -35,7 +35,7 @@ def before(shared_namespace, claim, manifests):
     namespace.until("stopping stops", lambda: is_restarting(namespace, "stopping", pods=1))
     uids["stopping"] = {kill_supervisor(namespace, "stopping")}
     go(claim, "stopping", "end")
-    namespace.until("it fails", lambda: namespace.record("backing-off").get("restarts") == "1")
+    namespace.recorded("backing-off", lambda record: record.get("restarts") == "1")
     started(namespace, "backing-off")
     go(claim, "backing-off")
     namespace.until("backing-off waits", lambda: is_restarting(namespace, "backing-off", pods=0))
@@ -104,7 +104,7 @@ def supervised(namespace, job):
 
 
 def test_training_goes_on_from_its_checkpoint_when_a_rank_is_killed_twice(namespace, claim):
-    logs = namespace.completed("ddp-rank", 300)
+    logs = namespace.completed("ddp-rank")
 
     lines = [line for log in logs for line in log if line.startswith("steps")]
     assert len(lines) == 3
@@ -127,7 +127,7 @@ def test_the_exit_code_of_the_first_replica_that_fails_counts(namespace):
 
 
 def test_training_starts_after_every_preflight_has_communicated(namespace, claim):
-    logs = namespace.completed("preflight-worker", 300)
+    logs = namespace.completed("preflight-worker")
 
     lines = sorted(line for log in logs for line in log)
     assert lines == [f"worker {rank} trains" for rank in range(3)]
@@ -157,7 +157,7 @@ def test_a_gang_does_not_start_again_without_a_replica_that_has_succeeded(namesp
 def test_a_gang_starts_again_when_a_pod_is(namespace, before, job):
     started(namespace, job, but=before[job])
 
-    namespace.until("it runs", lambda: namespace.conditions(job)["Running"][0] == "True")
+    namespace.recorded(job, lambda record: record["Running"].startswith("True "))
     record = namespace.record(job)
     assert (record["restarts"], record["disruptions"]) == ("0", "1")
     assert record["Restarting"].startswith("False ")

@@ -111,7 +111,7 @@ def started(environment, shared_namespace, tool, tmp_path_factory):
 
 @pytest.mark.parametrize("name", RENDERERS)
 def test_a_job_trains(name, started):
-    printed = started.completed(f"{name}-rank", 240)
+    printed = started.completed(f"{name}-rank")
 
     assert len(printed) == 3
     (line,) = {next(line for line in lines if line.startswith("world")) for lines in printed}

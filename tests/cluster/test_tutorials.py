@@ -10,10 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from namespaces import KUBECTL_IMAGE, PYTHON_IMAGE
+from namespaces import KUBECTL_IMAGE, PYTHON_IMAGE, temporary_namespace
 from pages import DOCS, blocks
 from support import ROOT
 
@@ -112,15 +113,26 @@ class Session:
         )
 
 
+@pytest.fixture(scope="module")
+def played(environment, tmp_path_factory):
+    """The tutorials, which run at the same time, each in its own namespace."""
+
+    def play(name):
+        page = DOCS / f"tutorials/{name}.md"
+        assert all(old in page.read_text() for old in TUTORIALS[name]), "nothing to replace"
+        with temporary_namespace(environment) as namespace:
+            Session(page, TUTORIALS[name], tmp_path_factory.mktemp(name), namespace).play()
+            # A tutorial ends with the deletion of its jobs.
+            left = ("get", "jobs,pods", "-l", "mlgen.dev/job", "-o", "name")
+            assert namespace.kubectl(*left) == ""
+
+    with ThreadPoolExecutor() as pool:
+        yield {name: pool.submit(play, name) for name in TUTORIALS}
+
+
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_a_tutorial_works_from_start_to_end(name, tmp_path, namespace):
-    page = DOCS / f"tutorials/{name}.md"
-    assert all(old in page.read_text() for old in TUTORIALS[name]), "nothing to replace"
-
-    Session(page, TUTORIALS[name], tmp_path, namespace).play()
-
-    # A tutorial ends with the deletion of its jobs.
-    assert namespace.kubectl("get", "jobs,pods", "-l", "mlgen.dev/job", "-o", "name") == ""
+def test_a_tutorial_works_from_start_to_end(name, played):
+    played[name].result()
 
 
 def test_the_readme_leads_to_the_same_logs():

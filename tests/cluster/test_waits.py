@@ -1,10 +1,12 @@
 """mlgen's waits for peers never prevent training."""
 
 import json
+import re
 import time
 from pathlib import Path
 
 import pytest
+from cluster.test_training import only_line
 
 pytestmark = pytest.mark.cluster
 
@@ -19,6 +21,54 @@ IMAGE_FILES = {
 """Files of an image with sshd."""
 
 
+GATES = "spec.template.spec.schedulingGates=[{name: example.com/room}]"
+"""A setting that keeps a job's pods unscheduled until their gates are removed."""
+
+LIFT = json.dumps([{"op": "remove", "path": "/spec/schedulingGates"}])
+
+LATE = 45
+"""Seconds during which a late replica has no address, and its name does not resolve."""
+
+PEERS = ("mnist-ps-0", "resnet-worker-0", "cifar-scheduler-0", "pi-worker-1", "bert-rank-0")
+"""The late replica of each job."""
+
+
+@pytest.fixture(scope="module")
+def namespace(shared_namespace, jobs):
+    """A namespace with jobs of which one replica is late, and with jobs that do not wait."""
+    namespace = shared_namespace
+    for file in ("tensorflow-ps", "tensorflow-allreduce", "mxnet", "mpi", "pytorch"):
+        namespace.start(jobs / f"{file}.yaml", GATES)
+    begin = time.monotonic()
+    files = [f"--from-literal={name}={text}" for name, text in IMAGE_FILES.items()]
+    namespace.kubectl("create", "configmap", "image", *files)
+    namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "lbm-ssh"))
+    namespace.start(RESOURCES / "mpijob-own-sshd.yaml")
+    namespace.start(RESOURCES / "pytorchjob-endpoint.yaml")
+
+    def all_but_the_late_ones_run():
+        lift(namespace, lambda name: not name.startswith(PEERS))
+        return time.monotonic() > begin + LATE and reported(namespace, "bert", "bert-rank-0")
+
+    namespace.until("ranks wait for their peers", all_but_the_late_ones_run)
+    lift(namespace, bool)
+    return namespace
+
+
+def lift(namespace, selected):
+    """Remove the gates of the selected pods, once their controllers have created them."""
+    for pod in namespace.get("pods")["items"]:
+        name, gated = pod["metadata"]["name"], pod["spec"].get("schedulingGates")
+        if gated and selected(name):
+            namespace.kubectl("patch", "pod", name, "--type=json", "-p", LIFT)
+
+
+def reported(namespace, job, peer):
+    """Return whether a rank has reported that it waits for one peer."""
+    logs = [namespace.log(pod, "wait-for-peers") for pod in namespace.pods(f"{job}-rank")]
+    return f"waiting for 1 of 1 peers: {peer}\n" in logs
+
+
 def init_containers(pods, name):
     """Map each pod to the start and end of its init container of this name, in RFC 3339."""
     states = [
@@ -31,8 +81,6 @@ def init_containers(pods, name):
 
 
 def test_ranks_download_side_by_side_and_meet_at_a_port_of_their_own(namespace):
-    namespace.apply(RESOURCES / "pytorchjob-endpoint.yaml")
-
     printed = namespace.completed("gpt-rank")
 
     assert {"world 2 sum 3.0"} == {line for lines in printed for line in lines if "world" in line}
@@ -44,81 +92,37 @@ def test_ranks_download_side_by_side_and_meet_at_a_port_of_their_own(namespace):
         assert downloaded <= waited
 
 
-GATES = ("--set", "spec.template.spec.schedulingGates=[{name: example.com/room}]")
-"""Settings that keep a job's pods unscheduled until their gates are removed."""
+def test_a_rank_waits_until_rank_0_has_room(namespace):
+    printed = namespace.completed("bert-rank")
 
-LIFT = json.dumps([{"op": "remove", "path": "/spec/schedulingGates"}])
-
-LATE = 45
-"""Seconds during which a late replica has no address, and its name does not resolve."""
-
-
-def lift(namespace, selected):
-    """Remove the gates of the selected pods, once their controllers have created them."""
-    for pod in namespace.get("pods")["items"]:
-        name, gated = pod["metadata"]["name"], pod["spec"].get("schedulingGates")
-        if gated and selected(name):
-            namespace.kubectl("patch", "pod", name, "--type=json", "-p", LIFT)
-
-
-def test_a_rank_waits_until_rank_0_has_room(namespace, jobs):
-    namespace.apply(jobs / "pytorch.yaml", *GATES)
-    namespace.until("three pods", lambda: len(namespace.pods("bert-rank")) == 3)
-    lift(namespace, lambda name: "rank-0" not in name)
-
-    def a_rank_reports_it():
-        logs = [namespace.log(pod, "wait-for-peers") for pod in namespace.pods("bert-rank")]
-        return "waiting for 1 of 1 peers: bert-rank-0\n" in logs
-
-    namespace.until("a rank reports it", a_rank_reports_it)
-    lift(namespace, bool)
-
-    assert len(namespace.completed("bert-rank", 300)) == 3
-
-
-@pytest.fixture(scope="module")
-def late(shared_namespace):
-    """A namespace with jobs, each of which has one late replica."""
-    folder, namespace = Path(__file__).parent / "jobs", shared_namespace
-    files = ("tensorflow-ps", "tensorflow-allreduce", "mxnet", "mpi")
-    for file in files:
-        namespace.apply(folder / f"{file}.yaml", *GATES)
-    pods = ("mnist-ps-0", "resnet-worker-0", "cifar-scheduler-0", "pi-worker-1")
-    begin = time.monotonic()
-    while time.monotonic() < begin + LATE:
-        lift(namespace, lambda name: not name.startswith(pods))
-        time.sleep(1)
-    lift(namespace, bool)
-    return namespace
+    assert len(printed) == 3
+    (line,) = {only_line(lines, "world") for lines in printed}
+    assert re.fullmatch(r"world 3 sum 6.0 loss \S+ weight \S+", line)
 
 
 @pytest.mark.parametrize(
-    ("job", "words", "waits"),
+    ("job", "words", "rest", "waits"),
     [
-        ("mnist-chief", "workers 2 total 200.0", "mnist-ps-0"),
-        ("resnet-worker", "sum 3.0", "resnet-worker-0"),
-        ("cifar-worker", "workers 2 weight 1.0", "cifar-scheduler-0"),
-        ("pi-launcher", "rank 3 sum 10 on pi-worker-1", None),  # its agents wait
+        ("mnist-chief", "workers 2 total 200.0", " on /job:ps/replica:0/task:0/.*", "mnist-ps-0"),
+        ("resnet-worker", "sum 3.0", r" loss \d+\.\d+", "resnet-worker-0"),
+        ("cifar-worker", "workers 2 weight 1.0", "", "cifar-scheduler-0"),
+        ("pi-launcher", "rank 3 sum 10 on pi-worker-1", "", None),  # its agents wait
     ],
 )
-def test_a_job_trains_with_a_peer_that_comes_late(late, job, words, waits):
-    printed = late.completed(job, 300)
+def test_a_job_trains_with_a_peer_that_comes_late(namespace, job, words, rest, waits):
+    printed = namespace.completed(job)
 
-    assert all(any(line.startswith(words) for line in lines) for lines in printed)
+    (line,) = {only_line(lines, words) for lines in printed}
+    assert re.fullmatch(words + rest, line)
     if waits:
-        logs = [late.log(pod, "wait-for-peers") for pod in late.pods(job)]
+        logs = [namespace.log(pod, "wait-for-peers") for pod in namespace.pods(job)]
         assert any(waits in log for log in logs)
         assert all(log.endswith("all peers are reachable\n") for log in logs)
     else:
-        assert "wait-for-peers" not in json.dumps(late.pods(job))
+        assert "wait-for-peers" not in json.dumps(namespace.pods(job))
 
 
 def test_mpirun_reaches_an_sshd_with_the_configuration_of_the_image(namespace):
-    files = [f"--from-literal={name}={text}" for name, text in IMAGE_FILES.items()]
-    namespace.kubectl("create", "configmap", "image", *files)
-    namespace.kubectl("apply", "-f", "-", stdin=namespace.mlgen("ssh-secret", "lbm-ssh"))
-    namespace.apply(RESOURCES / "mpijob-own-sshd.yaml")
-
     (lines,) = namespace.completed("lbm-launcher")
 
     assert sorted(line for line in lines if line.startswith("rank")) == [

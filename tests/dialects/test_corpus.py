@@ -43,6 +43,7 @@ def outcome(path):
     return "\n  ".join([path.name, *lines])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_outcome(folder, message):
     files = [path for path in FILES if path.parent.name == folder]

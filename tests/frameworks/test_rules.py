@@ -33,13 +33,16 @@ HELPERS = (Helper("ssh-setup", "setup-ssh.sh", "main"),)
 TEXTS = table("frameworks/problems")
 
 
-@pytest.mark.parametrize(("rule", "row"), TEXTS.items())
-def test_a_row_of_problems_has_its_fields_and_is_used(rule, row):
+def test_a_row_of_problems_has_its_fields_and_is_used():
     code = "".join(path.read_text() for path in (ROOT / "mlgen/frameworks").glob("*.py"))
 
-    assert f'"{rule}"' in code
-    assert {"message"} <= row.keys() <= {"path", "message", "hint", "code", "warning"}
-    assert row.get("code", "combination") in get_args(Code)
+    assert [] == [rule for rule in TEXTS if f'"{rule}"' not in code]
+    assert [] == [
+        rule
+        for rule, row in TEXTS.items()
+        if not {"message"} <= row.keys() <= {"path", "message", "hint", "code", "warning"}
+        or row.get("code", "combination") not in get_args(Code)
+    ]
 
 
 def role(name="worker", *, spec=None, **fields):

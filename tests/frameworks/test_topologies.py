@@ -422,3 +422,18 @@ def test_waits_of_the_job_file_override_those_of_a_framework(topology):
         row(topology("mxnet", roles).roles[-1])
         == "worker x1 runs with Never after ctr-server-0.ctr"
     )
+
+
+@pytest.mark.parametrize(("minimum", "hosts"), [(1, 1), (2, 1), (3, 2), (4, 3)])
+def test_a_role_waits_for_the_workers_without_which_elastic_training_does_not_start(
+    topology, minimum, hosts
+):
+    """The master is one of the minimum. Worker 0 hosts the rendezvous."""
+    master = RoleSpec("master", 1, wait_for=(WaitFor("worker", "name"),))
+    roles = {"master": master, "worker": 3}
+
+    laid_out = topology("pytorch", roles, elasticPolicy={"minReplicas": minimum})
+
+    assert [f"ctr-worker-{i}.ctr" for i in range(hosts)] == [
+        host for wait in laid_out.roles[0].waits for host in wait.hosts
+    ]

@@ -49,12 +49,12 @@ def test_every_command_bears_a_job(tmp_path, monkeypatch):
 
 def test_documents_depend_on_the_seed_alone_and_many_are_valid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    texts = [Shaper(Random(seed)).text() for seed in range(30)]
-    again = [Shaper(Random(seed)).text() for seed in range(30)]
+    texts = [Shaper(Random(seed)).text() for seed in range(14)]
+    again = [Shaper(Random(seed)).text() for seed in range(14)]
     statuses = [run_on("render", text.encode("utf-8", "surrogatepass")).status for text in texts]
 
     assert texts == again
-    assert 5 < statuses.count(0) < 25
+    assert 2 < statuses.count(0) < 12
 
 
 @pytest.fixture

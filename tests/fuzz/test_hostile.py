@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parent / "hostile.py"
 
 
+@pytest.mark.slow
 def test_every_command_bears_every_hostile_file(message):
     """The golden contains the output of each command. Check a new file there."""
     command = [sys.executable, str(PROGRAM)]

@@ -133,12 +133,15 @@ def test_a_hash_in_the_names_of_combinations_is_in_that_of_the_workflow():
     assert re.fullmatch("bert-[a-z0-9]{8}", item["metadata"]["name"])
 
 
-def test_policies_of_the_workflow_cannot_differ():
-    matrix = "spec.runPolicy.suspend=[true, false]"
+@pytest.mark.parametrize(
+    ("field", "values"), [("suspend", "[true, false]"), ("ttlSecondsAfterFinished", "[60, 120]")]
+)
+def test_policies_of_the_workflow_cannot_differ(field, values):
+    matrix = f"spec.runPolicy.{field}={values}"
     code, _, err = run("fixtures/pytorch-torchrun.yaml", "--matrix", matrix)
 
     assert code == 1
-    assert "spec.runPolicy.suspend: this field differs between combinations" in err
+    assert f"spec.runPolicy.{field}: this field differs between combinations" in err
 
 
 def test_options_of_a_matrix_without_one_are_a_warning():

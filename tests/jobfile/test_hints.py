@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -276,7 +276,7 @@ def test_a_command_line_is_a_list_of_words(text, command, expected):
 
 
 PLAIN = st.recursive(
-    st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=6)
+    st.text(st.characters(exclude_categories=["C", "Z"]), max_size=6)
     | st.sampled_from(["no", "1e5", "0x1", "-1", ".5", "12:30", "64Gi", "~", "a: b", "-", "--lr"])
     | st.booleans()
     | st.integers(-9, 99),
@@ -288,7 +288,6 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=60)
 @given(PLAIN)
 def test_yaml_reads_what_a_hint_shows_as_that_value(value):
     assert YAML(typ="safe", pure=True).load(f"a: {flow(value)}") == {"a": value}

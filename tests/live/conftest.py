@@ -5,6 +5,7 @@ read, the warnings among the events, and the time.
 """
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -32,6 +33,8 @@ class Cluster:
 
     def __init__(self):
         self.objects, self.events, self.calls, self.deleted = [], [], [], []
+        self.requests = []
+        """The command line, the namespace and stdin of each call."""
         self.answers = {}
         """Objects, or an Outcome, by the first words of a command."""
         self.logs = {}
@@ -55,8 +58,9 @@ class Cluster:
         else:
             self.show(step)
 
-    def outcome(self, *words, stdin=None, **_):
+    def outcome(self, *words, namespace=None, stdin=None):
         self.calls.append(" ".join(words))
+        self.requests.append((" ".join(words), namespace, stdin))
         for first, answer in self.answers.items():
             if " ".join(words).startswith(first):
                 found = answer() if callable(answer) else answer
@@ -79,22 +83,33 @@ class Cluster:
             asked = {(i["kind"], i["metadata"]["name"]) for i in json.loads(stdin)["items"]}
             objects = [i for i in self.objects if (i["kind"], i["metadata"]["name"]) in asked]
             return printed(objects)
-        if words[-1] == "name":
-            pods = [item for item in self.objects if item["kind"] == "Pod"]
-            return "".join(f"pod/{item['metadata']['name']}\n" for item in pods)
         if words[1] == "events":
             return printed(self.events)
         if "-l" in words:
-            return printed(self.objects)
+            objects = self._selected(words[words.index("-l") + 1])
+            if words[-1] != "name":
+                return printed(objects)
+            pods = [item for item in objects if item["kind"] == "Pod"]
+            return "".join(f"pod/{item['metadata']['name']}\n" for item in pods)
         raise AssertionError(f"no answer to {words}")
+
+    def _selected(self, selector):
+        """Return the objects with a label: `key=value`, or `key in (value, value)`."""
+        key, *values = re.split(r"=| in \(|, ", selector.rstrip(")"))
+        return [
+            item
+            for item in self.objects
+            if (item["metadata"].get("labels") or {}).get(key) in values
+        ]
 
     def _reviewed(self, item):
         asked = item["spec"]["resourceAttributes"]
         key = f"{asked['verb']} {asked['resource']}"
         return json.dumps({**item, "status": {"allowed": key not in self.refused}}, indent=2)
 
-    def lines(self, *words, **_):
+    def lines(self, *words, namespace=None):
         self.calls.append(" ".join(words))
+        self.requests.append((" ".join(words), namespace, None))
         pod = next(word for word in words[1:] if word != "-f")
         return self._lines(pod, words[words.index("-c") + 1])
 

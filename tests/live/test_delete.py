@@ -7,6 +7,8 @@ import pytest
 from mlgen import render
 from mlgen.live.kubectl import Outcome
 
+INSTANCE = "app.kubernetes.io/instance"
+
 
 @pytest.fixture
 def applied(cluster):
@@ -94,15 +96,26 @@ def test_claims_are_kept_unless_asked_for(applied, cluster, run, with_claim):
     assert [] == cluster.objects
 
 
-def test_an_object_of_somebody_else_is_kept(applied, cluster, run):
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        {INSTANCE: "mem", "app.kubernetes.io/managed-by": "Helm"},
+        {INSTANCE: "mem-2", "app.kubernetes.io/managed-by": "mlgen"},
+    ],
+    ids=["no labels", "another tool", "another job"],
+)
+def test_objects_of_somebody_else_are_kept(applied, cluster, run, labels):
     applied("oom.yaml")
-    (service,) = [item for item in cluster.objects if item["metadata"]["name"] == "mem"]
-    service["metadata"]["labels"] = {}
+    for item in cluster.objects:
+        item["metadata"]["labels"] = labels
+    before = list(cluster.objects)
 
     _, _, stderr = run("delete", "oom.yaml", "--yes")
 
-    assert "service/mem is kept: its labels belong to another job\n" == stderr
-    assert ["Service/mem"] == names(cluster.objects)
+    assert "service/mem is kept: its labels belong to another job\n" in stderr
+    assert len(before) == stderr.count("is kept")
+    assert before == cluster.objects
 
 
 def test_nothing_to_delete(run):
@@ -113,11 +126,15 @@ def test_nothing_to_delete(run):
 
 def test_it_waits_for_the_pods(applied, cluster, run):
     applied("oom.yaml")
-    pods = [{"kind": "Pod", "metadata": {"name": f"p-{i}", "labels": {}}} for i in range(2)]
-    cluster.objects += pods
+
+    def pod(name, job):
+        return {"kind": "Pod", "metadata": {"name": name, "labels": {INSTANCE: job}}}
+
+    other = pod("p-2", "mem-2")
+    cluster.objects += [other, pod("p-0", "mem"), pod("p-1", "mem")]
 
     def gone():
-        cluster.objects = [item for item in cluster.objects if item["kind"] != "Pod"]
+        cluster.objects = [other]
 
     cluster.steps = [lambda: None, gone]
 

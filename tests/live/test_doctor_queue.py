@@ -94,6 +94,14 @@ def test_the_position_in_a_queue_is_information(answer, row, cluster, doctor):
     assert found.startswith(row)
 
 
+def test_a_version_that_may_not_be_read_is_served(cluster, doctor):
+    missing = Outcome(1, "", "Error from server (NotFound): the server could not find the resource")
+    cluster.answers = {f"{RAW}2": FORBIDDEN, f"{RAW}1": missing} | cluster.answers
+
+    [found] = doctor(kept="queue position")
+    assert "you do not have permission" in found
+
+
 def test_a_queue_named_default_takes_jobs_away(doctor):
     queues = [local_queue("research"), local_queue("default")]
 

@@ -1,5 +1,6 @@
 """Calls of kubectl: its command line, and the meaning of its errors."""
 
+import contextlib
 import os
 import stat
 import time
@@ -126,6 +127,23 @@ def test_lines_come_while_kubectl_runs(program, monkeypatch):
         found = [next(line for line in lines if line), next(lines)]
 
     assert ["a", None] == found
+
+
+class ReaderError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [None, ReaderError, KeyboardInterrupt])
+def test_kubectl_ends_with_its_reader(program, error):
+    folder = program("trap 'kill $!; >\"${0%/*}/ended\"; exit' TERM; sleep 5 & echo a; wait")
+
+    suppressed = contextlib.suppress(ReaderError, KeyboardInterrupt)
+    with suppressed, closing(Kubectl().lines("logs")) as lines:
+        assert "a" == next(lines)
+        if error:
+            raise error
+
+    assert (folder / "ended").exists()
 
 
 def test_lines_end_with_the_error_of_kubectl(program):

@@ -5,6 +5,7 @@ import json
 import pytest
 from live.test_doctor import FORBIDDEN
 
+from mlgen import render
 from mlgen.live.kubectl import Outcome
 
 JOB = """\
@@ -126,3 +127,23 @@ def test_a_job_that_runs_is_not_looked_up(cluster, status):
 
     assert status(running)["phase"] == "Running"
     assert not any("kueue" in call for call in cluster.calls)
+
+
+@pytest.mark.parametrize("words", [["status"], ["wait", "--timeout", "0s"], ["delete", "--yes"]])
+def test_every_request_names_the_namespace_of_the_job(cluster, run, tmp_path, words):
+    (tmp_path / "job.yaml").write_text(GROUP)
+    for each in render(tmp_path / "job.yaml"):
+        each["metadata"] |= {"uid": "1", "creationTimestamp": CREATED["creationTimestamp"]}
+        spec = each.get("spec", {}) | {"suspend": True}
+        cluster.objects.append(each | {"spec": spec, "status": {}})
+    cluster.answers = {"get workloads.kueue.x-k8s.io": [WAITS], "get --raw": LISTED}
+
+    run(words[0], str(tmp_path / "job.yaml"), *words[1:])
+
+    assert cluster.requests
+    for command, namespace, stdin in cluster.requests:
+        names = [
+            each["metadata"].get("namespace") for each in json.loads(stdin or "{}").get("items", ())
+        ]
+        is_named = namespace == "vision" or "/namespaces/vision/" in command
+        assert is_named or (names and {"vision"} == set(names)), command

@@ -271,6 +271,26 @@ def test_a_job_that_starts_again_is_not_pending(cluster):
     assert ("Restarting", "restarting") == (state.phase, state.message)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_pod_that_was_replaced_within_a_second_is_not_shown(cluster, order):
+    cluster.show("running")
+    before = states("ddp")
+    pod = next(item for item in cluster.objects if "ddp-rank-1" in item["metadata"]["name"])
+    names = {"name": "ddp-rank-1-zzzzz", "uid": "old", "deletionTimestamp": "2030-01-01T00:00:00Z"}
+    old = {**pod, "metadata": {**pod["metadata"], **names}, "status": {"phase": "Failed"}}
+    cluster.objects = [*cluster.objects, old][::order]
+
+    assert before == states("ddp")
+
+
+def test_restarts_after_failures_and_after_disruptions_count(cluster):
+    cluster.show("restarted")
+    (record,) = [item["data"] for item in cluster.objects if item["kind"] == "ConfigMap"]
+    record["state"] = json.dumps({**json.loads(record["state"]), "restarts": 2, "disruptions": 3})
+
+    assert 5 == states("ddp")[0].restarts
+
+
 def test_a_finished_role_without_pods(cluster):
     for moment, job, does in (("succeeded", "ddp", "Complete"), ("oom", "oom", "Failed")):
         cluster.show(moment)

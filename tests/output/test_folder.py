@@ -7,7 +7,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ROOT, without_totals
+from support import LOADER, ROOT, each_file, without_totals
 
 from mlgen import bulk
 from mlgen.cli import main
@@ -55,10 +55,11 @@ spec:
 {spec}"""
 
 
-def test_each_object_is_written_to_a_file_as_it_is_printed(any_file):
-    result = rendered(texts((str(any_file),)), Options())
-    files = bulk.gather(texts((str(any_file),)), bulk.Task(Options(), "folder")).files()
-    objects = [yaml.safe_load(text) for text in files.values()]
+@each_file()
+def test_each_object_is_written_to_a_file_as_it_is_printed(file):
+    result = rendered(texts((str(file),)), Options())
+    files = bulk.gather(texts((str(file),)), bulk.Task(Options(), "folder")).files()
+    objects = [yaml.load(text, LOADER) for text in files.values()]
 
     assert all(text.startswith(HEAD) for text in files.values())
     assert 1 == sum("\n#   " in text.partition("\napiVersion")[0] for text in files.values())

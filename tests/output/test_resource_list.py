@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlgen.documents.files import Text
@@ -164,7 +164,6 @@ def composed(text):
     return tree(yaml.compose(text, Loader=yaml.CSafeLoader))
 
 
-@settings(max_examples=200)
 @given(lists(), st.data())
 def test_a_list_in_any_spelling_is_what_it_should_be(text, data):
     """Replaced items have the new values, and all other values are unchanged."""

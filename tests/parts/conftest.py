@@ -1,7 +1,8 @@
 """Real programs of other projects, started for these tests and ended after them.
 
-`pytest -m parts -n 0 tests/parts` runs the quick tests whose programs are built. MLGEN_PARTS=all
-adds tests that take minutes or need a long build. A test without its program skips with one line.
+`pytest -m parts -n 2 --dist loadgroup tests/parts` runs the quick tests: they need kubernetes-1.37
+and kubelet-1.37. MLGEN_PARTS=all adds tests that take minutes or need other builds. A test without
+its program skips with one line.
 """
 
 import os
@@ -15,9 +16,13 @@ from parts.skips import available
 
 
 def pytest_collection_modifyitems(items):
+    """Group the tests by what they start, so that each is started once, in one process."""
     for item in items:
         if "tests/parts" in item.path.as_posix():
             item.add_marker(pytest.mark.parts)
+            parameters = item.callspec.params if hasattr(item, "callspec") else {}
+            group = parameters.get("control_plane", item.path.parent.name)
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -185,6 +185,7 @@ def plane(version="1.34", **variables):
     """
     if not CONTROL_PLANE.exists():
         raise MissingError("there is no ../shared/parts/control-plane")
+    HOME.mkdir(parents=True, exist_ok=True)
     lock = (HOME / "ports").open("w")
     flock(lock, LOCK_EX)  # until they are in use, so that parallel starts get other ports
     port = free_ports()

@@ -1,12 +1,12 @@
-"""Skips tests whose programs are missing, with one line."""
+"""Reports missing programs with one line: see `support.missing`."""
 
-import pytest
 from parts.programs import MissingError
+from support import missing
 
 
 def available(find, *names):
-    """Return the result of `find`; skip the test if it raises a MissingError."""
+    """Return the result of `find`. If it raises a MissingError, the program is missing."""
     try:
         return find(*names)
-    except MissingError as missing:
-        pytest.skip(str(missing))
+    except MissingError as error:
+        return missing(str(error))

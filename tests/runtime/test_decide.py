@@ -371,13 +371,20 @@ def test_a_replica_that_is_told_to_end_has_not_trained_to_the_end(case):
     assert expected == (state.code, state.reason)
 
 
-def test_a_replica_whose_successor_has_trained_to_the_end_is_complete():
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [({}, (0, "JobSucceeded")), ({"deleted": -1}, (143, "EndedEarly"))],
+    ids=["there", "deleted"],
+)
+def test_a_complete_job_has_a_succeeded_pod_of_each_replica_that_was_not_told_to_end(
+    fields, expected
+):
     start = replace(STOPPING, cause=DELETED)
-    pods = [pod(f"w-{index}", phase="Succeeded") for index in range(2)]
+    pods = [pod(phase="Succeeded"), pod("w-1", phase="Succeeded", **fields)]
 
     state = after(GANG, seen(*pods, state=start, worker=done("SuccessCriteriaMet")))
 
-    assert (0, "JobSucceeded") == (state.code, state.reason)
+    assert expected == (state.code, state.reason)
 
 
 @pytest.mark.parametrize(("behind", "phase"), [(0, "Running"), (200, "Stopping")])
@@ -608,20 +615,21 @@ def test_disruptions_have_a_bound_if_the_user_sets_one():
 
 
 QUICK = {
-    "the third": ((137, 59), (2, 137), "StartFailed"),
-    "the second": ((137, 59), (1, 137), ""),
-    "after a minute": ((137, 60), (2, 137), ""),
-    "another code": ((139, 59), (2, 137), ""),
+    "the third": ({"code": 137, "ran": 59}, (2, 137), "StartFailed"),
+    "the second": ({"code": 137, "ran": 59}, (1, 137), ""),
+    "after a minute": ({"code": 137, "ran": 60}, (2, 137), ""),
+    "another code": ({"code": 139, "ran": 59}, (2, 137), ""),
+    "an init container": ({"code": 137, "ran": 59, "init": True}, (2, 137), ""),
 }
 
 
 @pytest.mark.parametrize("case", QUICK)
 def test_a_program_that_cannot_start_is_stopped(case):
-    (code, ran), (quick, last), reason = QUICK[case]
+    end, (quick, last), reason = QUICK[case]
     plan = replace(GANG, backoff_limit=9, start_failures=3)
     start = replace(STOPPING, quick=quick, quick_code=last)
 
-    state = after(plan, seen(pod(phase="Failed", code=code, ran=ran), state=start, **QUIET))
+    state = after(plan, seen(pod(phase="Failed", **end), state=start, **QUIET))
 
     assert reason == state.reason
 

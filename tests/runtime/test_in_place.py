@@ -71,6 +71,15 @@ def test_a_gang_that_cannot_restart_in_place_gets_new_pods(plan, observed):
     assert not state.in_place
 
 
+def test_new_pods_may_restart_in_place_on_a_node_that_failed_before():
+    stopped = {"suspend": True, "conditions": ["Suspended"], "active": 0, "ready": 0}
+    waiting = replace(BACKING_OFF, in_place=False, failed="n")
+
+    state = replace(after(PLAN, seen(state=waiting, worker=stopped)), phase="Running", mark="")
+
+    assert after(PLAN, seen(FAILED, OTHER, state=state)).in_place
+
+
 def test_without_avoided_nodes_a_node_may_fail_again():
     plan = replace(PLAN, avoid_nodes="")
 

@@ -79,6 +79,16 @@ STALLS = {
         at(evaluator=job("mnist-evaluator", conditions=["Complete"], succeeded=2)),
         True,
     ),
+    "a Job that others wait for has a replica that has succeeded": (
+        replace(
+            PLAN,
+            workloads=(*PLAN.workloads, EVALUATOR),
+            restart_scope=("worker", "ps"),
+            order=(Order("worker", "Complete", "evaluator"),),
+        ),
+        at(evaluator=job("mnist-evaluator", active=1, succeeded=1)),
+        False,
+    ),
     "another Job has succeeded": (
         replace(PLAN, workloads=(*PLAN.workloads, EVALUATOR), restart_scope=("worker", "ps")),
         at(evaluator=job("mnist-evaluator", conditions=["Complete"], succeeded=2)),

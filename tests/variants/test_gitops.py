@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import ROOT, without_totals
+from support import ROOT, each_file, without_totals
 
 from mlgen import Options, frameworks, objects, pipeline
 from mlgen.cli import main
@@ -107,8 +107,9 @@ def test_a_job_that_is_rendered_as_written_has_no_warning(target):
     assert run("render", "fixtures/jax.yaml", "--for", target)[2] == ""
 
 
-def test_sync_options_of_argo_cd(any_file):
-    rendered = manifests(any_file, "argocd")
+@each_file()
+def test_sync_options_of_argo_cd(file):
+    rendered = manifests(file, "argocd")
     for item in rendered:
         options = annotations(item).get(OPTIONS, "").split(",")
 
@@ -122,8 +123,9 @@ def test_sync_options_of_argo_cd(any_file):
     assert INSTANCE not in json.dumps(rendered)
 
 
-def test_flux_recreates_only_jobs(any_file):
-    for item in manifests(any_file, "flux"):
+@each_file()
+def test_flux_recreates_only_jobs(file):
+    for item in manifests(file, "flux"):
         force = annotations(item).get(f"{FLUX}/force")
 
         assert force == ("enabled" if item["kind"] == "Job" else None)
@@ -139,11 +141,12 @@ def test_the_supervisor_deletes_nothing(target):
     assert "delete" not in {verb for rule in role["rules"] for verb in rule["verbs"]}
 
 
-def test_everything_else_is_the_same_without_the_tool(any_file):
-    expected = [common(item) for item in plain(any_file)]
+@each_file()
+def test_everything_else_is_the_same_without_the_tool(file):
+    expected = [common(item) for item in plain(file)]
 
     for target in ("argocd", "flux"):
-        assert [common(item) for item in manifests(any_file, target)] == expected
+        assert [common(item) for item in manifests(file, target)] == expected
 
 
 def common(item):

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import ROOT, without_totals
+from support import FIXTURES, ROOT, each_file, without_totals
 
 from mlgen import MlgenError, Options, dialects, frameworks, objects, pipeline
 from mlgen.checks.pods import workloads
@@ -120,8 +120,9 @@ def comparable(template, job, roles):
     return spec
 
 
-def test_a_jobset_has_the_same_pods_in_its_own_dialect(any_file):
-    for job in rendered(any_file):
+@each_file()
+def test_a_jobset_has_the_same_pods_in_its_own_dialect(file):
+    for job in rendered(file):
         manifest = jobset_of(job)
         name, roles = job.job.name, {role.name for role in job.topology.roles}
         expected = plain(job)
@@ -150,8 +151,9 @@ def test_warnings(name, message):
     assert without_totals(stderr) == message
 
 
-def test_no_other_object_replaces_the_jobset(any_file):
-    for job in rendered(any_file):
+@each_file()
+def test_no_other_object_replaces_the_jobset(file):
+    for job in rendered(file):
         kinds = {item["kind"] for item in job.objects}
         names = {(item["kind"], item["metadata"]["name"]) for item in job.objects}
 
@@ -355,10 +357,9 @@ def test_pages_show_the_addresses():
     assert "such as gpt-master-0-0.gpt" in run("graph", *options)[1]
 
 
-def test_every_jobset_is_verified(any_file):
-    if any_file.parent.name != "fixtures":
-        return
-    for job in rendered(any_file):
+@each_file(files=FIXTURES)
+def test_every_jobset_is_verified(file):
+    for job in rendered(file):
         text = Text("manifests.yaml", yaml_text(job.objects))
         assert verify([text], job.kube_version)
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import yaml
-from support import ROOT, load_all
+from support import ROOT, abridged, each_file, load_all, rendered
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.topology import Role, Topology
@@ -22,14 +22,7 @@ def suffix(text):
     return SUFFIX.search(text.splitlines()[1])[0]
 
 
-def test_only_names_and_addresses_differ(any_file, render, tmp_path):
-    (tmp_path / "job.yaml").write_text(any_file.read_text().replace("  nameSuffix: hash\n", ""))
-    plain = render(tmp_path / "job.yaml")
-    if "hostPort" in plain:
-        pytest.skip("the ports of the host depend on the job's name")
-
-    text = render(tmp_path / "job.yaml", settings=(HASH,))
-
+def assert_only_names_and_addresses_differ(plain, text):
     assert text != plain
     for job_suffix in {suffix(f"\n{line}") for line in text.splitlines() if SUFFIX.search(line)}:
         text = text.replace(job_suffix, "")
@@ -37,6 +30,36 @@ def test_only_names_and_addresses_differ(any_file, render, tmp_path):
     for item in manifests:
         item["metadata"]["labels"].pop("app.kubernetes.io/part-of", None)
     assert manifests == load_all(plain)
+
+
+@each_file("^", without="hostPort|app.kubernetes.io/part-of")
+def test_only_names_and_addresses_differ(file, text):
+    """The ports of the host also depend on the job's name."""
+    hashed = abridged(rendered(file, settings=(HASH,)))
+
+    assert_only_names_and_addresses_differ(text, hashed)
+
+
+ENDPOINT = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: bert}
+spec:
+  framework: pytorch
+  image: example/bert:1
+  command: [torchrun, --rdzv_backend=c10d, "--rdzv_endpoint=bert-master-0:29500", train.py]
+  roles: {master: {}, worker: {replicas: 2}}
+"""
+
+
+def test_roles_are_the_same_if_the_endpoint_is_the_name_of_a_replica(render, tmp_path):
+    """Otherwise, the master would be rank-0, and torchrun would not know its own name."""
+    (tmp_path / "job.yaml").write_text(ENDPOINT)
+    plain = render(tmp_path / "job.yaml")
+    text = render(tmp_path / "job.yaml", settings=(HASH,))
+
+    assert "name: bert-master" in plain
+    assert_only_names_and_addresses_differ(plain, text)
 
 
 @pytest.mark.parametrize(

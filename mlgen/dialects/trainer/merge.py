@@ -1,6 +1,6 @@
 """Strategic merge patches that keep the file and line of every value."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -107,10 +107,8 @@ def _mark(value: Any, sources: list[Written], name: str = "") -> Mark:
             having = [s.get(key) for s in sources if isinstance(s.value, dict) and key in s.value]
             inner[key] = _mark(item, having, key)
     elif isinstance(value, list) and name in KEYS:
-        every = [_by_key(source, KEYS[name]) for source in sources]
-        for i, item in enumerate(value):
-            key = _key(item, KEYS[name])
-            inner[i] = _mark(item, [known[key] for known in every if key in known])
+        items = _items(sources, KEYS[name])
+        inner = {i: _mark(item, items(item)) for i, item in enumerate(value)}
     elif isinstance(value, list):
         inner = {i: _mark(item, [sources[0].get(i)]) for i, item in enumerate(value)}
     if isinstance(value, dict | list):
@@ -118,10 +116,29 @@ def _mark(value: Any, sources: list[Written], name: str = "") -> Mark:
     return Mark(holder.place, holder.key, holder.text, holder.origin, inner)
 
 
-def _by_key(source: Written, name: str) -> dict[Any, Written]:
-    """Return the items of a list by their merge key. The first of several counts."""
-    items = [*source.items()] if isinstance(source.value, list) else []
-    return {_key(item.value, name): item for item in reversed(items)}
+def _items(sources: list[Written], name: str) -> Callable[[Any], list[Written]]:
+    """Return a function that returns the items that the next item of a list was merged from.
+
+    The items of a patch with one merge key, of which the last takes precedence, are merged into
+    the first item of the base with this key. Further items of the base are unchanged.
+    """
+    *patches, base = [_by_key(source, name) for source in sources] or [{}]
+
+    def items(item: Any) -> list[Written]:
+        key = _key(item, name)
+        of_patches = [each for patch in patches for each in reversed(patch.pop(key, []))]
+        of_base = base.get(key)
+        return [*of_patches, of_base.pop(0)] if of_base else of_patches
+
+    return items
+
+
+def _by_key(source: Written, name: str) -> dict[Any, list[Written]]:
+    """Return the items of a list by their merge key."""
+    found: dict[Any, list[Written]] = {}
+    for item in source.items() if isinstance(source.value, list) else ():
+        found.setdefault(_key(item.value, name), []).append(item)
+    return found
 
 
 def _key(item: Any, name: str) -> Any:

@@ -5,7 +5,8 @@ import subprocess
 import pytest
 from parts.gangs.cluster import Cluster
 from parts.plane import plane
-from parts.programs import MissingError
+from parts.programs import kubernetes
+from parts.skips import available
 
 pytestmark = pytest.mark.long
 
@@ -13,11 +14,9 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def without_gate():
     """A control plane of 1.37 with default settings, without nodes."""
-    try:
-        with plane("1.37") as created:
-            yield Cluster(created, "kubernetes")
-    except MissingError as missing:
-        pytest.skip(str(missing))
+    available(kubernetes, "1.37")
+    with plane("1.37") as created:
+        yield Cluster(created, "kubernetes")
 
 
 def test_apply_fails_but_the_pods_are_created_without_their_group(without_gate):

@@ -16,6 +16,8 @@ from parts.programs import kubernetes, module, part
 from parts.skips import available
 from support import RESOURCES
 
+pytestmark = pytest.mark.long
+
 MODULE = "github.com/ray-project/kuberay/ray-operator@v1.5.1"
 FIXTURES = {
     path.stem.removeprefix("kuberay-"): path

@@ -44,5 +44,5 @@ def moved(cluster, tmp_path_factory):
         for role in ("alone-worker", "serves-ps", "watched-supervisor", "both-supervisor"):
             assert at(namespace, role) == ["node-1"]
         for job in ("gang", "watched"):
-            namespace.until(f"{job} is seen", lambda job=job: "Running" in namespace.record(job))
+            namespace.recorded(job, lambda record: "Running" in record)
         yield namespace

@@ -38,10 +38,10 @@ def test_all_jobs_succeed_in_the_end(drained):
     drained.go.touch()
 
     for job in ("gang", "serves", "watched", "both"):
-        drained.until(job, lambda job=job: is_succeeded(drained, job))
+        drained.recorded(job, is_succeeded)
     drained.completed("alone-worker")
     assert not drained.get("job", "alone-worker")["status"].get("failed")
 
 
-def is_succeeded(namespace, job):
-    return namespace.record(job).get("Succeeded", "").startswith("True ")
+def is_succeeded(record):
+    return record.get("Succeeded", "").startswith("True ")

@@ -73,5 +73,5 @@ def test_all_jobs_succeed_in_the_end(deleted):
     deleted.go.touch()
 
     for job in ("gang", "serves", "watched", "both"):
-        deleted.until(job, lambda job=job: deleted.record(job).get("Succeeded", "")[:5] == "True ")
+        deleted.recorded(job, lambda record: record.get("Succeeded", "")[:5] == "True ")
     deleted.completed("alone-worker")

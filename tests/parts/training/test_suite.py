@@ -4,17 +4,12 @@ import subprocess
 import sys
 
 import pytest
-from parts.private import private
 from support import ROOT
 
-LONG = ("training", "mpi", "restarts", "supervisor", "waits", "addresses", "endings", "resources")
-FILES = ["in_place", *(pytest.param(name, marks=pytest.mark.long) for name in LONG)]
-"""Other clusters of the tests are too old to restart containers in place."""
+pytestmark = pytest.mark.long
 
-
-@pytest.fixture(scope="module")
-def cluster(started):
-    return started(private("1.37"))
+FILES = ("training", "host_network", "mpi", "restarts", "supervisor", "waits", "small_jobs")
+FILES += ("resources",)
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -1,29 +1,34 @@
 """A gang restarts in its pods, if Kubernetes can restart all containers of a pod."""
 
-import json
-
 import pytest
+from cluster.conftest import bound
+from namespaces import temporary_namespace
+from support import ROOT
 
-pytestmark = pytest.mark.cluster
+JOB = ROOT / "tests/cluster/jobs/in-place.yaml"
 
 
 @pytest.fixture(scope="module")
-def namespace(shared_namespace, claim, request):
-    """A namespace in which both jobs run, and worker 1 of the second was deleted."""
-    namespace = shared_namespace
-    version = json.loads(namespace.kubectl("version", "-o", "json"))["serverVersion"]
-    if int(version["minor"].rstrip("+")) < 36:
-        pytest.skip("restarting all containers of a pod requires Kubernetes 1.36")
+def claim(tmp_path_factory):
+    """The folder of the PVC of the jobs."""
+    folder = tmp_path_factory.mktemp("data")
     for job in ("stays", "moves"):
-        (claim / job).mkdir()
-        (claim / job).chmod(0o777)
-    file, version = request.path.parent / "jobs/in-place.yaml", ("--kube-version", "1.36")
+        (folder / job).mkdir()
+        (folder / job).chmod(0o777)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster, claim):
+    """A namespace in which both jobs run, and worker 1 of the second was deleted."""
+    version = ("--kube-version", "1.36")
     values = ("metadata.name=moves", "spec.volumes.data.subPath=moves", "spec.env.FAILS=")
-    namespace.apply(file, *version)
-    namespace.apply(file, *version, *(f"--set={value}" for value in values))
-    namespace.until("moves runs", lambda: "Running" in namespace.record("moves"))
-    namespace.kubectl("delete", "pod", pods(namespace, "moves")[1], "--wait=false")
-    return namespace
+    with temporary_namespace(cluster.environment) as created, bound(created, "data", claim):
+        created.apply(JOB, *version)
+        created.apply(JOB, *version, *(f"--set={value}" for value in values))
+        created.recorded("moves", lambda record: "Running" in record)
+        created.kubectl("delete", "pod", pods(created, "moves")[1], "--wait=false")
+        yield created
 
 
 def pods(namespace, job):
