@@ -5,7 +5,7 @@ import re
 import pytest
 from admission import Server, jobs, rendered, unplaced
 from namespaces import temporary_namespace
-from support import FIXTURES, every_file
+from support import FILES, FIXTURES, stem
 
 from mlgen import show
 from mlgen.kubernetes.pod_security import LEVELS
@@ -26,7 +26,7 @@ def levels(environment):
         yield servers
 
 
-@every_file
+@pytest.mark.parametrize("file", FILES, ids=stem)
 def test_every_object_is_accepted_at_the_pod_security_level_that_show_reports(
     file, levels, version
 ):
@@ -40,7 +40,7 @@ def test_every_object_is_accepted_at_the_pod_security_level_that_show_reports(
         assert [met] == re.findall(r"^PodSecurity: (\w+)", show.text([job]), re.MULTILINE)
 
 
-@every_file
+@pytest.mark.parametrize("file", FILES, ids=stem)
 def test_what_is_rendered_by_default_is_accepted_by_newer_versions(file, server, version):
     text = file.read_text()
     by_default, newer = (rendered(file.name, text, each) for each in (DEFAULT, version))
