@@ -19,7 +19,6 @@ PINS = ROOT / ".ci/pins"
 VERSIONS = PINS / "versions.txt"
 FILES = sorted({*PINS.glob("*.txt")} - {VERSIONS})
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-EXTRAS = PROJECT["project"]["optional-dependencies"]
 WORKFLOW = (ROOT / ".github/workflows/ci.yml").read_text()
 
 
@@ -47,20 +46,13 @@ def test_every_package_has_one_version_and_a_hash_and_no_address(file):
 
 
 @pytest.mark.parametrize(
-    ("name", "extras", "more"),
-    [
-        ("run", [], []),
-        ("build", [], PROJECT["build-system"]["requires"]),
-        ("test", EXTRAS, PROJECT["build-system"]["requires"]),
-    ],
+    ("name", "more"), [("run", []), ("build", PROJECT["build-system"]["requires"])]
 )
-def test_pins_are_those_of_pyproject(name, extras, more):
+def test_pins_are_those_of_pyproject(name, more):
     versions = {}
     for pin in pinned(name):
         versions.setdefault(key(pin), []).append(str(pin.specifier).removeprefix("=="))
     wanted = [*PROJECT["project"]["dependencies"], *more]
-    for extra in extras:
-        wanted += EXTRAS[extra]
 
     for requirement in map(Requirement, wanted):
         found = versions.get(key(requirement), [])
@@ -70,12 +62,9 @@ def test_pins_are_those_of_pyproject(name, extras, more):
 
 
 def test_files_agree_on_versions():
-    """CI must test the versions in the image."""
-    run, build, test = (
-        {(key(pin), pin.specifier) for pin in pinned(n)} for n in ("run", "build", "test")
-    )
+    run, build = ({(key(pin), pin.specifier) for pin in pinned(n)} for n in ("run", "build"))
 
-    assert run <= build <= test
+    assert run <= build
 
 
 def test_the_image_installs_nothing_else():
@@ -114,6 +103,17 @@ def test_actions_are_pinned_by_commit():
     assert len(used) >= 4
     for line in used:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+.*", line), line
+
+
+def test_ci_runs_every_tier():
+    """Each marker of tests, except those that only describe a test, is a tier."""
+    markers = PROJECT["tool"]["pytest"]["ini_options"]["markers"]
+    tiers = {re.match(r"\w+", marker)[0] for marker in markers} - {"long", "needs"}
+    targets = {*re.findall(r"^(\w+):", (ROOT / ".ci/Makefile").read_text(), re.MULTILINE)}
+    ci = re.sub(r"#.*", "", (ROOT / ".ci/run").read_text())
+
+    assert tiers < targets
+    assert [] == [target for target in targets if not re.search(rf"\b{target}\b", ci)]
 
 
 def test_ci_has_no_rights_to_lose():

@@ -135,6 +135,7 @@ spec:
 """
 
 
+@pytest.mark.long
 def test_kyverno_finds_the_same_pod_security_level(tool, tmp_path):
     """Kyverno checks with the library of Kubernetes' own admission plugin."""
     program = tool("kyverno")
