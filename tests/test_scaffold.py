@@ -172,17 +172,15 @@ def test_a_schema_that_cannot_be_written_is_an_error(run, tmp_path):
     assert ".mlgen: File exists; use --no-schema" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("image", "name"),
-    [
+def test_the_name_of_a_job_is_that_of_its_image():
+    rows = [
         ("registry.example:5000/nlp/Bert_L:2", "bert-l"),
         ("example/7b@sha256:0", "b"),
         ("example/42:1", "train"),
         ("a" * 70, "a" * 40),
-    ],
-)
-def test_the_name_of_a_job_is_that_of_its_image(image, name):
-    assert scaffold.job_name(image) == name
+    ]
+
+    assert [scaffold.job_name(image) for image, _ in rows] == [name for _, name in rows]
 
 
 def test_questions_are_asked_on_a_terminal(tmp_path):
