@@ -27,9 +27,8 @@ def arguments(job):
     return arguments
 
 
-@pytest.mark.parametrize(
-    ("words", "passed"),
-    [
+def test_arguments_are_passed_to_the_master(arguments):
+    rows = [
         (["--num_epochs=2"], {"num_epochs": 2}),
         (["--num_epochs 2"], {"num_epochs": 2}),
         (["--num_epochs", "2"], {"num_epochs": 2}),
@@ -46,10 +45,10 @@ def arguments(job):
         (["--minibatch_size=08"], {"minibatch_size": "08"}),
         (["--minibatch_size=1.5"], {"minibatch_size": "1.5"}),
         (["--yaml=a.yaml", "--force_use_kube_config_file"], {}),
-    ],
-)
-def test_arguments_are_passed_to_the_master(words, passed, arguments):
-    assert arguments(*words) == passed
+    ]
+
+    for words, passed in rows:
+        assert arguments(*words) == passed
 
 
 def test_wrong_arguments_are_rejected(reported):

@@ -216,21 +216,20 @@ def test_the_run_policy_is_read_wherever_a_version_has_it(job):
     ]
 
 
-@pytest.mark.parametrize("spec", [{}, {"cleanPodPolicy": ""}])
-@pytest.mark.parametrize(
-    ("kind", "version", "policy"),
-    [
+def test_clean_pod_policy_has_the_default_of_its_version(job):
+    rows = [
         ("TFJob", "v1", None),
         ("TFJob", "v1beta2", "Running"),
         ("TFJob", "v1alpha2", "Running"),
         ("MXJob", "v1alpha2", "Running"),
         ("MXJob", "v1beta1", "All"),
-    ],
-)
-def test_clean_pod_policy_has_the_default_of_its_version(kind, version, policy, spec, job):
-    run_policy = job(workers(kind, version=version, **spec))["spec"].get("runPolicy", {})
+    ]
 
-    assert run_policy.get("cleanPodPolicy") == policy
+    for spec in [{}, {"cleanPodPolicy": ""}]:
+        for kind, version, policy in rows:
+            run_policy = job(workers(kind, version=version, **spec))["spec"].get("runPolicy", {})
+
+            assert run_policy.get("cleanPodPolicy") == policy
 
 
 @pytest.mark.parametrize(

@@ -1433,10 +1433,8 @@ def policy_warnings(restart, policy, *, decides, replicas=2, other="b"):
     return [(message, hint) for _, message, hint in warnings_of(*tasks, at="spec.tasks.0.policies")]
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-@pytest.mark.parametrize(
-    ("restart", "policy", "decides"),
-    [
+def test_a_policy_that_is_carried_out_is_no_warning():
+    rows = [
         ("Never", on("PodFailed"), True),
         ("Never", on("PodEvicted"), False),
         ("Never", {"exitCode": 3, "action": "RestartPod"}, True),
@@ -1456,10 +1454,11 @@ def policy_warnings(restart, policy, *, decides, replicas=2, other="b"):
         ("Always", on("PodEvicted", "RestartJob"), False),
         ("Never", {"events": ["PodEvicted", "PodFailed"], "action": "RestartJob"}, True),
         ("Never", on("PodEvicted", "RestartTask"), True),
-    ],
-)
-def test_a_policy_that_is_carried_out_is_no_warning(restart, policy, decides, replicas):
-    assert policy_warnings(restart, policy, decides=decides, replicas=replicas) == []
+    ]
+
+    for replicas in [1, 2]:
+        for restart, policy, decides in rows:
+            assert policy_warnings(restart, policy, decides=decides, replicas=replicas) == []
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,8 @@ def test_limits_per_index_need_an_indexed_job_whose_pods_do_not_restart():
     ]
 
 
-@pytest.mark.parametrize(
-    ("own", "whole", "wrong"),
-    [
+def test_a_deadline_is_longer_than_the_wait_for_peers():
+    rows = [
         (None, None, []),
         (60, None, ["roles.worker.activeDeadlineSeconds"]),
         (61, None, []),
@@ -126,14 +125,14 @@ def test_limits_per_index_need_an_indexed_job_whose_pods_do_not_restart():
         (None, 61, []),
         (61, 1, []),
         (60, 100, ["roles.worker.activeDeadlineSeconds"]),
-    ],
-)
-@pytest.mark.parametrize("waiting", [{"waits": WAITS}, {"helpers": HELPERS}])
-def test_a_deadline_is_longer_than_the_wait_for_peers(waiting, own, whole, wrong):
-    worker = role(spec={"active_deadline_seconds": own}, **waiting)
-    policy = RunPolicy(active_deadline_seconds=whole)
+    ]
 
-    assert paths(worker, run_policy=policy, wait=WaitPolicy(60)) == wrong
+    for own, whole, wrong in rows:
+        for waiting in [{"waits": WAITS}, {"helpers": HELPERS}]:
+            worker = role(spec={"active_deadline_seconds": own}, **waiting)
+            policy = RunPolicy(active_deadline_seconds=whole)
+
+            assert paths(worker, run_policy=policy, wait=WaitPolicy(60)) == wrong
 
 
 def test_a_role_that_waits_for_nobody_can_have_any_deadline():

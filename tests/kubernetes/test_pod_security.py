@@ -111,13 +111,13 @@ def test_a_pod_that_breaks_no_rule_is_restricted():
     assert "restricted" == level([])
 
 
-@pytest.mark.parametrize(("field", "bad", "good", "broken", "message"), FIELDS)
-def test_a_field_violates_a_level_by_its_value(field, bad, good, broken, message):
-    assert [Violation(broken, field, message)] == violations(changed((field, bad)))
+def test_a_field_violates_a_level_by_its_value():
+    for field, bad, good, broken, message in FIELDS:
+        assert [Violation(broken, field, message)] == violations(changed((field, bad)))
 
-    allowed = violations(changed((field, good)))
+        allowed = violations(changed((field, good)))
 
-    assert LEVELS.index(level(allowed)) >= LEVELS.index(broken)
+        assert LEVELS.index(level(allowed)) >= LEVELS.index(broken)
 
 
 def test_a_pod_without_security_settings_is_baseline():

@@ -302,9 +302,9 @@ def test_color_can_be_asked_for_in_a_pipe():
     assert "\x1b" not in run("validate", BAD, "--color", "never")[1]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_that_reads_jobs_says_how_problems_are_printed(name):
-    command = main.get_command(click.Context(main), name)
-    options = {option for parameter in command.params for option in parameter.opts}
-    if {"files", "file", "sides"} & {parameter.name for parameter in command.params}:
-        assert {"--problems", "--color", "-q", "-v"} <= options
+def test_every_command_that_reads_jobs_says_how_problems_are_printed():
+    for name in COMMANDS:
+        command = main.get_command(click.Context(main), name)
+        options = {option for parameter in command.params for option in parameter.opts}
+        if {"files", "file", "sides"} & {parameter.name for parameter in command.params}:
+            assert {"--problems", "--color", "-q", "-v"} <= options
