@@ -97,7 +97,7 @@ class Namespace:
         words = (kind, f"--field-selector=metadata.name={name}", "--watch", "--output=json")
         deadline, pipe = time.monotonic() + seconds, subprocess.PIPE
         while (left := deadline - time.monotonic()) > 0:  # the API server may end a watch
-            command = ["timeout", f"{left:.0f}", "kubectl", "-n", self.name, "get", *words]
+            command = ["timeout", f"{left + 1:.0f}", "kubectl", "-n", self.name, "get", *words]
             with subprocess.Popen(command, stdout=pipe, text=True, env=self.environment) as process:
                 text = ""
                 for line in process.stdout:
