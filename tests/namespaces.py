@@ -186,8 +186,10 @@ def temporary_namespace(environment):
     created = Namespace(name, environment)
     created.kubectl("create", "namespace", name)
     created.kubectl("wait", "serviceaccount/default", "--for=create", "--timeout=60s")
-    yield created
-    # Jobs are deleted first: a failed pod of a Job with backoffLimitPerIndex stays until the Job
-    # creates another pod, which is not possible in a namespace that is being deleted.
-    created.kubectl("delete", "jobs", "--all", "--wait=false")
-    created.kubectl("delete", "namespace", name, "--wait=false")
+    try:
+        yield created
+    finally:
+        # Jobs are deleted first: a failed pod of a Job with backoffLimitPerIndex stays until the
+        # Job creates another pod, which is not possible in a namespace that is being deleted.
+        created.kubectl("delete", "jobs", "--all", "--wait=false")
+        created.kubectl("delete", "namespace", name, "--wait=false")
