@@ -1,6 +1,7 @@
 """A namespace of a cluster, or of a control plane without nodes, and a user's commands in it."""
 
 import json
+import re
 import secrets
 import subprocess
 import threading
@@ -20,6 +21,9 @@ IMAGES = (
     f"spec.helpers.pythonImage={PYTHON_IMAGE}",
 )
 
+
+TRIES = 5
+BUSY = "Unable to connect to the server|TLS handshake timeout|context deadline exceeded"
 
 ONE_AT_A_TIME = threading.Lock()
 """A CliRunner replaces the stdout of all threads."""
@@ -50,10 +54,14 @@ class Namespace:
         return done.stdout, done.stderr
 
     def _run(self, words, stdin):
+        """Run kubectl, again if it cannot reach an API server that lacks CPU."""
         command = ["kubectl", "-n", self.name, *words]
-        return subprocess.run(
-            command, input=stdin, capture_output=True, text=True, env=self.environment, check=False
-        )
+        options = {"input": stdin, "capture_output": True, "text": True, "env": self.environment}
+        for _ in range(TRIES):
+            done = subprocess.run(command, check=False, **options)
+            if not (done.returncode and re.search(BUSY, done.stderr)):
+                break
+        return done
 
     def get(self, *words):
         return json.loads(self.kubectl("get", *words, "-o", "json"))
@@ -87,16 +95,18 @@ class Namespace:
         One kubectl prints each version of the object. To poll costs a kubectl each time.
         """
         words = (kind, f"--field-selector=metadata.name={name}", "--watch", "--output=json")
-        command = ["timeout", str(seconds), "kubectl", "-n", self.name, "get", *words]
-        pipe, text = subprocess.PIPE, ""
-        with subprocess.Popen(command, stdout=pipe, text=True, env=self.environment) as process:
-            for line in process.stdout:
-                text += line
-                if line == "}\n":
-                    answer, text = find(json.loads(text)), ""
-                    if answer:
-                        process.terminate()
-                        return answer
+        deadline, pipe = time.monotonic() + seconds, subprocess.PIPE
+        while (left := deadline - time.monotonic()) > 0:  # the API server may end a watch
+            command = ["timeout", f"{left + 1:.0f}", "kubectl", "-n", self.name, "get", *words]
+            with subprocess.Popen(command, stdout=pipe, text=True, env=self.environment) as process:
+                text = ""
+                for line in process.stdout:
+                    text += line
+                    if line == "}\n":
+                        answer, text = find(json.loads(text)), ""
+                        if answer:
+                            process.terminate()
+                            return answer
         raise self.late(description, seconds)
 
     def until(self, description, poll, seconds=SECONDS):
@@ -176,8 +186,10 @@ def temporary_namespace(environment):
     created = Namespace(name, environment)
     created.kubectl("create", "namespace", name)
     created.kubectl("wait", "serviceaccount/default", "--for=create", "--timeout=60s")
-    yield created
-    # Jobs are deleted first: a failed pod of a Job with backoffLimitPerIndex stays until the Job
-    # creates another pod, which is not possible in a namespace that is being deleted.
-    created.kubectl("delete", "jobs", "--all", "--wait=false")
-    created.kubectl("delete", "namespace", name, "--wait=false")
+    try:
+        yield created
+    finally:
+        # Jobs are deleted first: a failed pod of a Job with backoffLimitPerIndex stays until the
+        # Job creates another pod, which is not possible in a namespace that is being deleted.
+        created.kubectl("delete", "jobs", "--all", "--wait=false")
+        created.kubectl("delete", "namespace", name, "--wait=false")

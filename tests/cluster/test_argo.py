@@ -191,7 +191,7 @@ def start(workflows):
     job("limit", f"{COUNT}; exit $((140 + n))", worker=one)
     start("limit", **{"backoff-limit": "2", "backoff-seconds": "10"})
     job("twice", f'{COUNT}; [ "$n" -eq 3 ] || exit 143; sleep 8', worker=one)
-    start("twice", **{"backoff-seconds": "10"})
+    start("twice")
     for policy in ("None", "Running", "All"):
         name = f"clean-{policy.lower()}"
         workflows.namespace.kubectl("apply", "-f", "-", stdin=CLAIM.format(name))

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cluster.conftest import PASSWD
+from cluster.conftest import PASSWD, skip_without
 
 pytestmark = pytest.mark.cluster
 
@@ -91,6 +91,8 @@ def test_a_volcano_job_trains(namespace):
 
 
 def test_a_trainjob_trains_after_its_initializer(namespace):
+    skip_without("mlgen.test/torch:2", "torch2", namespace.environment)
+
     printed = namespace.completed("bert-node-0")
 
     assert sorted(lines_with(printed, "rank")) == [

@@ -15,6 +15,7 @@ from parts.private import private
 from parts.skips import available
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items):
     """Group the tests by what they start, so that each is started once, in one process."""
     for item in items:
