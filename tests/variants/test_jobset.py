@@ -298,12 +298,16 @@ def test_fields_that_a_jobset_does_not_have(tmp_path, fields, text):
             + "]}}\n  successPolicy: {role: z}\n",
             "after at most 5 others, but z waits for 6",
         ),
-        ("generic", f"  roles: {{{'r' * 55}: {{}}}}\n", "has 69 characters, the limit is 63"),
+        ("generic", f"  roles: {{{'r' * 50}: {{}}}}\n", "has 64 characters, the limit is 63"),
     ],
 )
 def test_jobs_that_jobset_cannot_run(tmp_path, framework, text, message):
     with pytest.raises(MlgenError, match=re.escape(message)):
         spec_of(tmp_path, text, framework)
+
+
+def test_the_longest_name_of_a_pod(tmp_path):
+    assert spec_of(tmp_path, f"  roles: {{{'r' * 49}: {{}}}}\n")
 
 
 def test_the_queue_is_on_the_jobset():
