@@ -16,9 +16,10 @@ The parts are:
   object with `mlgen.dev/role: worker`, `# of config` those of an object with this component,
 - the labels of a selector: `{of role worker}`.
 
-An object of another replica is shown by its differences from the object of the first one.
-A rule of a Role is its resources and names if it has the groups and verbs of the reference. The
-text of a script is the path of an equal file in `templates/scripts`. Everything else is shown.
+An object of another replica, or of another job of a matrix, is shown by its differences from the
+object of the first one, with its own job's name. A rule of a Role is its resources and names if it
+has the groups and verbs of the reference. The text of a script is the path of an equal file in
+`templates/scripts`. Everything else is shown.
 
 So kubectl cannot apply a golden. Tests that need manifests use `support.rendered`.
 """
@@ -57,6 +58,7 @@ spec:
 SCRIPTS = {file.name: file.read_text() for file in (ROOT / "templates/scripts").iterdir()}
 MODULES = re.compile(r"(?:^ +(\w+\.py): mlgen/runtime/\1\n)+", re.MULTILINE)
 HEAD = re.compile(r"# (\S+): (\w+), .* Made by mlgen\.\n")
+REFERENCE = "in the reference"
 HASH = rf"^# [\w-]+-([{ALPHABET}]{{{LENGTH}}}): .* Made by mlgen\.$"
 """A job with `nameSuffix: hash`. Its hash is shown once: it changes with everything."""
 
@@ -74,10 +76,10 @@ def reference(job, name="reference"):
 
 def golden_text(text):
     """Return manifests as a golden shows them."""
-    head, documents, first = None, [], {}
+    head, documents, seen = None, [], {}
     for document in split(MODULES.sub(names, abridged(text))):
         head = HEAD.match(document) or head
-        documents.append(of_job(*head.groups()).document(document, first) if head else document)
+        documents.append(of_job(*head.groups()).document(document, seen) if head else document)
     hashes = re.findall(HASH, text, re.MULTILINE)
     comment = "".join(f"# The hash {value} is abbreviated as HASH.\n" for value in hashes)
     return comment + re.sub("|".join(hashes) or "$^", "HASH", "---\n".join(documents))
@@ -213,29 +215,39 @@ class Abridger:
         template = [re.sub(f": {component}$", ": *", line) for line in lines]
         self.labels.setdefault(place + ", which decides" * decides, template)
 
-    def document(self, text, first):
-        """Return an object, without the parts that are equal to the reference's.
+    def document(self, text, seen):
+        """Return an object, without the parts that are equal to those of another object.
 
         Args:
             text: the object.
-            first: the first replica's objects, by the part of their names before its index.
+            seen: the objects of the stream so far, by kind and name.
         """
         comments = COMMENTS.match(text)[0]
         lines = text.removeprefix(comments).splitlines()
         if not lines:
             return text
         kind, name = identity(lines)
-        theirs, of = self.objects.get((kind, name)), "in the reference"
-        base, _, index = name.rpartition("-")
-        if index.isdecimal() and not theirs:
-            theirs = first.setdefault((kind, base), lines)
-            of = identity(theirs)[1]
-        if theirs and theirs is not lines:
-            lines = self.differences(lines, theirs)
-            lines = [f"# {kind} {name}: {as_(of, lines)}", *lines]
+        of, theirs = self.counterpart(kind, name, seen)
+        seen[kind, name] = lines
+        seen.setdefault("job", self.job)
+        shown = self.differences(lines, theirs) if theirs else lines
+        if of == REFERENCE or (theirs and len(shown) <= len(lines) / 2):
+            shown = [f"# {kind} {name}: {as_(of, shown)}", *shown]
         else:
-            lines = self.shown(lines)
-        return comments + self.short_selectors("".join(f"{line}\n" for line in lines))
+            shown = self.shown(lines)
+        return comments + self.short_selectors("".join(f"{line}\n" for line in shown))
+
+    def counterpart(self, kind, name, seen):
+        """Return the object to which an object is compared: a description, and its lines or []."""
+        if (kind, name) in self.objects:
+            return REFERENCE, self.objects[kind, name]
+        base, _, index = name.rpartition("-")
+        if index.isdecimal() and (kind, f"{base}-0") in seen:
+            return f"{base}-0", seen[kind, f"{base}-0"]
+        job = seen.get("job", self.job)
+        other = name.replace(self.job, job)
+        lines = seen.get((kind, other), []) if job != self.job else []
+        return other, [line.replace(job, self.job) for line in lines]
 
     def shown(self, lines):
         """Return the lines of a mapping or list, with abridged labels, containers and scripts."""
@@ -245,7 +257,7 @@ class Abridger:
         first, name = entry[0], key(entry)
         if is_item(first) and name in self.containers and len(entry) > 1:
             rest = self.differences(value(entry)[1:], value(self.containers[name])[1:])
-            return [f"{first}  # {as_('in the reference', rest)}", *rest]
+            return [f"{first}  # {as_(REFERENCE, rest)}", *rest]
         if name == "labels" and value(entry):
             return self.short_labels(entry)
         if name in SCRIPTS and first.endswith(": |"):
@@ -264,8 +276,8 @@ class Abridger:
         """Return the manifests in a value of a ConfigMap."""
         indent = " " * indentation(lines[0])
         text = "".join(f"{line.removeprefix(indent)}\n" for line in lines)
-        first = {}
-        shown = "---\n".join(self.document(document, first) for document in split(text))
+        seen = {}
+        shown = "---\n".join(self.document(document, seen) for document in split(text))
         return [indent + line for line in shown.splitlines()]
 
     def short_labels(self, entry):

@@ -266,6 +266,7 @@ def test_no_message_quotes_a_regular_expression():
     ]
 
 
+@pytest.mark.slow
 def test_the_hints_of_a_document_are_limited():
     known = [f"variable{number:04}" for number in range(bounds.CHOICES)]
     with limited_hints():

@@ -437,6 +437,7 @@ def test_a_closed_pipe_causes_no_error():
     assert (text[:20], b"") == (done.stdout, done.stderr)
 
 
+@pytest.mark.slow
 def test_100_mb_of_other_objects_use_little_memory():
     """The stream does not fit into the address space of the process."""
     lines = b"".join(b"  key%d: a value as long as values are\n" % n for n in range(2000))
