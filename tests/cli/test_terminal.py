@@ -170,6 +170,18 @@ def test_a_person_is_told_that_standard_input_is_read_and_can_interrupt_it():
     assert (130, "reading standard input; end it with Ctrl-D\n\n") == waiting.end()
 
 
+def test_an_interrupted_question_is_an_interrupt_and_one_without_an_answer_is_not():
+    interrupted, unanswered = (
+        Terminal("init", "-o", "new.yaml", stdin="terminal").until("Framework") for _ in range(2)
+    )
+    interrupted.process.send_signal(signal.SIGINT)
+    os.write(unanswered.master, b"\x04")
+
+    assert 130 == interrupted.end()[0]
+    status, shown = unanswered.end()
+    assert (1, True) == (status, shown.endswith("Aborted!\n"))
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")  # noqa: PTH110
 @pytest.mark.parametrize("words", [["render", JOB], ["--help"]], ids=" ".join)
 def test_a_full_disk_is_reported_in_one_line(words):

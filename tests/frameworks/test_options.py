@@ -1,5 +1,6 @@
 """An option with a new name: the old one works, with a warning, and keeps its place."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,6 @@ from mlgen import MlgenError, convert, frameworks, validate
 from mlgen.documents.document import Mark
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
-from mlgen.frameworks import _options
 from mlgen.problems import Place
 
 JOB = """\
@@ -105,8 +105,10 @@ def test_a_misspelt_option_is_not_corrected_to_the_old_name():
 def test_the_schema_marks_the_old_name_as_deprecated():
     horovod = frameworks.get("horovod")
     current = frameworks.options("horovod")
-    schemas = _options.with_deprecated(current, horovod.renamed_options)
+    (rule,) = frameworks.schema(["horovod"])["allOf"]
+    schemas = rule["then"]["properties"]["spec"]["properties"]["options"]["properties"]
 
+    assert horovod.renamed_options == {"elastic": "elasticPolicy"}
     assert set(schemas) == {*current, "elastic"}
     assert schemas["elastic"] == {
         **current["elasticPolicy"],
@@ -114,22 +116,23 @@ def test_the_schema_marks_the_old_name_as_deprecated():
         "description": "Deprecated: the old name of elasticPolicy.",
     }
     assert "deprecated" not in schemas["elasticPolicy"]
-    (rule,) = frameworks.schema(["horovod"])["allOf"]
-    spec = rule["then"]["properties"]["spec"]["properties"]
-    assert spec["options"]["properties"] == schemas
 
 
-@pytest.mark.parametrize("options", ["null", "[elastic]", "elastic", "{}"])
+@pytest.mark.parametrize("options", ["null", "[elastic]", "elastic"])
 def test_options_of_the_wrong_type_have_no_old_names(options):
-    odd = document(f"spec: {{options: {options}}}\n")
+    odd = re.sub(r"options:\n.*\n.*\n", f"options: {options}\n", OLD)
 
-    assert _options.deprecations(odd, {"elastic": "elasticPolicy"}) == []
-    assert _options.with_current_names(odd, {"elastic": "elasticPolicy"}) is odd
+    with pytest.raises(MlgenError) as caught:
+        frameworks.validate(document(odd))
+
+    assert {(dotted(p), p.code) for p in caught.value.problems} == {("spec.options", "wrong-type")}
 
 
-@pytest.mark.parametrize("spec", ["spec: 3\n", "spec: {}\n", "kind: TrainingJob\n"])
-def test_a_document_without_options_has_no_old_names(spec):
-    assert _options.deprecations(document(spec), {"elastic": "elasticPolicy"}) == []
+def test_a_document_without_options_has_no_old_names():
+    for options in ("", "  options: {}\n"):
+        text = re.sub(r"  options:\n.*\n.*\n", options, OLD)
+
+        assert frameworks.validate(document(text)) == (document(text), [])
 
 
 def test_origins_in_a_custom_resource_follow_the_current_name():
@@ -138,7 +141,7 @@ def test_origins_in_a_custom_resource_follow_the_current_name():
     marks = original.marks.put(path, Mark(original.place(path), origin=("spec", "elastic")))
     converted = replace(original, marks=marks, converted=True)
 
-    current = _options.with_current_names(converted, {"elastic": "elasticPolicy"})
+    current, _ = frameworks.validate(converted)
 
     assert ("spec", "elastic") == current.origin(("spec", "options", "elasticPolicy"))
     assert ("spec", "options") == current.origin(("spec", "options", "elastic"))

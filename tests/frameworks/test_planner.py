@@ -6,7 +6,6 @@ import pytest
 
 from mlgen import MlgenError
 from mlgen.frameworks import _capacity
-from mlgen.frameworks._lifecycle import ANY, FIRST
 from mlgen.frameworks._planner import Planner, config
 from mlgen.jobfile.model import (
     GiveUpAfter,
@@ -22,6 +21,7 @@ from mlgen.topology import INDEX, Success, Wait
 
 PS, WORKER = RoleSpec("ps"), RoleSpec("worker", replicas=3)
 HOST = Network(host=True)
+FIRST, ANY = Success(indexes="0"), Success(count=1)
 
 
 def planner(*specs, ports=(("ps", 2222), ("worker", 3333)), more_ports=None, **fields):

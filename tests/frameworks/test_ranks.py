@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from mlgen import MlgenError
-from mlgen.frameworks._lifecycle import FIRST
 from mlgen.frameworks._planner import Planner
 from mlgen.frameworks._ranks import RANK, Member, members, ranked
 from mlgen.jobfile.model import (
@@ -16,7 +15,7 @@ from mlgen.jobfile.model import (
     TrainingJob,
     WaitFor,
 )
-from mlgen.topology import INDEX
+from mlgen.topology import INDEX, Success
 
 LEADER, FOLLOWER = RoleSpec("master"), RoleSpec("worker", 2)
 OTHER = RoleSpec("worker", 2, image="other:1")
@@ -84,7 +83,7 @@ def test_merged_roles_share_one_template():
 def test_rank_0_ends_the_others_if_the_job_is_cleaned_up():
     (role,) = planned(LEADER, FOLLOWER, run_policy=RunPolicy("Running")).roles
 
-    assert role.success == FIRST
+    assert role.success == Success(indexes="0")
 
 
 def test_a_leader_decides_and_followers_have_literal_ranks():
