@@ -206,8 +206,8 @@ class Abridger:
         component = lines[2].split(": ")[1]
         if component == "supervisor":
             return
-        has_role = any(key([line]).endswith("/role") for line in lines)
-        decides = any(key([line]).endswith("/decides") for line in lines)
+        values = [line.split(": ")[1] for line in lines]
+        has_role, decides = values.count(component) == 2, "'true'" in values
         place = ("pods of role *" if in_pod else "role *") if has_role else "*"
         place += ", without the label of the job" * (component == "status")
         template = [re.sub(f": {component}$", ": *", line) for line in lines]

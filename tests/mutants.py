@@ -9,9 +9,11 @@ import importlib
 import os
 import pkgutil
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
+from syrupy.extensions.amber.serializer import AmberDataSerializer
 
 import mlgen
 
@@ -19,20 +21,29 @@ MUTANT = os.environ.get("MUTANT_UNDER_TEST")
 """Set by mutmut: the name of the mutant, or empty in the process that it forks from."""
 
 
-class PlainSnapshot:
-    """Compares a text with syrupy's file for the test."""
+@cache
+def texts_of(file):
+    """Return the texts in a file of syrupy, by test."""
+    return {each.name: each.data for each in AmberDataSerializer.read_file(str(file))}
 
-    def __init__(self, test, extension="yaml"):
+
+class PlainSnapshot:
+    """Compares a text with syrupy's file for the test, or with its part of a file for all tests."""
+
+    def __init__(self, test, extension=None):
         self.test, self.extension, self.count = test, extension, 0
 
     def use_extension(self, extension):
-        return PlainSnapshot(self.test, extension.file_extension)
+        return PlainSnapshot(self.test, extension())
 
     def __eq__(self, text):
         name = self.test.name.replace("/", "_") + (f".{self.count}" if self.count else "")
         self.count += 1
         folder = self.test.path.parent / "__snapshots__" / self.test.path.stem
-        return (folder / f"{name}.{self.extension}").read_text() == text
+        if self.extension:
+            file = folder / f"{name}.{self.extension.file_extension}"
+            return file.read_text() == self.extension.serialize(text)
+        return texts_of(folder.with_suffix(".ambr"))[name] == AmberDataSerializer.serialize(text)
 
     __hash__ = None
 
@@ -49,7 +60,15 @@ def pytest_pycollect_makeitem(collector, name):
     return None if not all(names) or name in names else []
 
 
-def pytest_configure():
+def pytest_configure(config):
+    """Keep the tests of the packages on the command line of mutmut, and the goldens."""
+    packages = {word.split(".")[1] for word in sys.argv if word.startswith("mlgen.")}
+    folders = [word.split("/")[1] for word in config.args]
+    config.args = [
+        word
+        for word, folder in zip(config.args, folders, strict=True)
+        if not packages or folder in packages or folder.startswith("test_")
+    ]
     if MUTANT == "":
         prepare()
 

@@ -27,9 +27,8 @@ def arguments(job):
     return arguments
 
 
-@pytest.mark.parametrize(
-    ("words", "passed"),
-    [
+def test_arguments_are_passed_to_the_master(arguments):
+    rows = [
         (["--num_epochs=2"], {"num_epochs": 2}),
         (["--num_epochs 2"], {"num_epochs": 2}),
         (["--num_epochs", "2"], {"num_epochs": 2}),
@@ -46,15 +45,14 @@ def arguments(job):
         (["--minibatch_size=08"], {"minibatch_size": "08"}),
         (["--minibatch_size=1.5"], {"minibatch_size": "1.5"}),
         (["--yaml=a.yaml", "--force_use_kube_config_file"], {}),
-    ],
-)
-def test_arguments_are_passed_to_the_master(words, passed, arguments):
-    assert arguments(*words) == passed
+    ]
+
+    for words, passed in rows:
+        assert arguments(*words) == passed
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_wrong_arguments_are_rejected(reported):
+    rows = [
         (["--nonsense=1"], "unknown argument --nonsense, which ElasticDL logs and ignores"),
         (["--num_=1"], "unknown argument --num_"),
         (["--loss"], "argument --loss has no value"),
@@ -69,23 +67,24 @@ def test_arguments_are_passed_to_the_master(words, passed, arguments):
         (["--num_workers=2"], "--num_workers and worker.count are mutually exclusive"),
         (["--worker_image=a", "--job_name=b"], "--job_name differs from metadata.name, m"),
         (["--envs=a"], None),
-    ],
-)
-def test_wrong_arguments_are_rejected(words, message, reported):
-    assert [text for _, text in reported(resource(*words))] == ([message] if message else [])
+    ]
+
+    assert [[text for _, text in reported(resource(*words))] for words, _ in rows] == [
+        [message] if message else [] for _, message in rows
+    ]
 
 
-@pytest.mark.parametrize(
-    ("envs", "env"),
-    [
+def test_variables_are_those_of_every_role(job):
+    rows = [
         ("A=1", {"A": "1"}),
         ("A=1,B=2", {"A": "1", "B": "2"}),
         ("A=1,2,B=", {"A": "1,2", "B": ""}),
         ("spark.home=/opt,A=b.c", {"spark.home": "/opt", "A": "b.c"}),
-    ],
-)
-def test_variables_are_those_of_every_role(envs, env, job):
-    assert job(resource("--envs", envs))["spec"]["env"] == env
+    ]
+
+    assert [job(resource("--envs", envs))["spec"]["env"] for envs, _ in rows] == [
+        env for _, env in rows
+    ]
 
 
 def test_a_problem_of_a_variable_with_dots_has_the_place_of_the_argument():

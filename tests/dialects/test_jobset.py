@@ -397,9 +397,8 @@ def test_of_several_containers_a_rule_must_name_the_one_that_counts(container, e
     assert role(resource)["restartPolicy"] == "ExitCode"
 
 
-@pytest.mark.parametrize(
-    ("resource", "path", "message"),
-    [
+def test_what_the_operator_or_the_api_server_rejects_is_an_error():
+    rows = [
         (jobset(replicated("a"), replicated("a")), "replicatedJobs[1].name", 'duplicate name "a"'),
         (
             jobset(replicated("a-")),
@@ -462,10 +461,11 @@ def test_of_several_containers_a_rule_must_name_the_one_that_counts(container, e
             "volumeClaimPolicies[0].templates[0]",
             "the PersistentVolumeClaim has no name",
         ),
-    ],
-)
-def test_what_the_operator_or_the_api_server_rejects_is_an_error(resource, path, message):
-    assert problems(resource) == [(path, message)]
+    ]
+
+    assert [problems(resource) for resource, _, _ in rows] == [
+        [(path, message)] for _, path, message in rows
+    ]
 
 
 def depends(name, status="Ready"):
@@ -768,9 +768,8 @@ def test_another_manager_is_kept_for_the_check_of_the_job_file(of):
     assert convert(resource)[0]["runPolicy"] == field
 
 
-@pytest.mark.parametrize(
-    ("fields", "path", "message"),
-    [
+def test_a_field_of_the_set_that_is_not_rendered_is_a_warning():
+    rows = [
         (
             {"scheduling": {}},
             "spec.scheduling",
@@ -791,10 +790,11 @@ def test_another_manager_is_kept_for_the_check_of_the_job_file(of):
             "metadata.annotations.alpha.jobset.sigs.k8s.io/node-selector",
             "JobSet selects nodes that were labelled for each Job; mlgen allows any node",
         ),
-    ],
-)
-def test_a_field_of_the_set_that_is_not_rendered_is_a_warning(fields, path, message):
-    assert convert(jobset(replicated(), **fields))[1] == [(path, message)]
+    ]
+
+    assert [convert(jobset(replicated(), **fields))[1] for fields, _, _ in rows] == [
+        [(path, message)] for _, path, message in rows
+    ]
 
 
 def test_addresses_in_the_form_of_v1alpha2_are_no_difference_in_v1alpha1():

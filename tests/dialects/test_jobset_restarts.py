@@ -105,9 +105,8 @@ def test_jobs_restart_together(resource, expected):
     assert scope(resource) == expected
 
 
-@pytest.mark.parametrize(
-    "resource",
-    [
+def test_a_failed_pod_is_replaced_alone():
+    rows = [
         jobset(job()),
         failing(job(), restarts=0),
         failing(job(), rules=[rule(RESTART)], restarts=0),
@@ -117,21 +116,9 @@ def test_jobs_restart_together(resource, expected):
         failing(job(), job("b"), rules=[rule(ALONE)]),
         failing(job(limit=1), job("b", limit=None)),
         failing(per_index()),
-    ],
-    ids=[
-        "no-policy",
-        "no-restarts",
-        "none-allowed",
-        "fail",
-        "one-pod",
-        "each-one-pod",
-        "each-alone",
-        "own-retries",
-        "per-index",
-    ],
-)
-def test_a_failed_pod_is_replaced_alone(resource):
-    assert scope(resource) == (None, None)
+    ]
+
+    assert [scope(resource) for resource in rows] == [(None, None) for resource in rows]
 
 
 @pytest.mark.parametrize(
@@ -177,9 +164,8 @@ def test_pods_that_the_system_ends_restart_all_jobs_whatever_the_rules(codes, mo
     assert [text in message for _, message in warnings(resource)] == [True] * bool(more)
 
 
-@pytest.mark.parametrize(
-    ("resource", "expected"),
-    [
+def test_a_pod_is_replaced_as_often_as_in_all_restarts_of_jobset():
+    rows = [
         (failing(job(pods=1)), ("Never", 3, None)),
         (failing(job(pods=1, limit=None)), ("Never", 27, None)),
         (failing(job(pods=1), rules=[rule(UNCOUNTED)], restarts=0), ("Never", ENDLESS, None)),
@@ -201,22 +187,9 @@ def test_pods_that_the_system_ends_restart_all_jobs_whatever_the_rules(codes, mo
         (failing(job(), restarts=0), ("Never", 0, None)),
         (failing(job(limit=2), job("b"), rules=[rule(FAIL, "worker")]), ("Never", 2, None)),
         (failing(job(limit=None), job("b"), rules=[rule(FAIL, "worker")]), ("Never", 6, None)),
-    ],
-    ids=[
-        "one-pod",
-        "default-limit",
-        "endless",
-        "codes",
-        "only-codes",
-        "alone",
-        "own-retries",
-        "none",
-        "fails-later",
-        "fails-later-by-default",
-    ],
-)
-def test_a_pod_is_replaced_as_often_as_in_all_restarts_of_jobset(resource, expected):
-    assert retries(resource) == expected
+    ]
+
+    assert [retries(resource) for resource, _ in rows] == [expected for _, expected in rows]
 
 
 def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
@@ -242,9 +215,8 @@ def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
     ]
 
 
-@pytest.mark.parametrize(
-    ("resource", "path", "message"),
-    [
+def test_what_works_differently_is_a_warning():
+    rows = [
         (
             failing(job(), rules=[rule(RESTART, onJobFailureMessagePatterns=["a"])]),
             "failurePolicy.rules[0].onJobFailureMessagePatterns",
@@ -324,15 +296,15 @@ def test_a_job_with_retries_keeps_them_among_others_that_restart_together():
             "replicatedJobs[0].template.spec.podFailurePolicy.rules[0].action",
             "JobSet does not count these failures; mlgen restarts all Jobs",
         ),
-    ],
-)
-def test_what_works_differently_is_a_warning(resource, path, message):
-    assert warnings(resource) == [(path, message)]
+    ]
+
+    assert [warnings(resource) for resource, _, _ in rows] == [
+        [(path, message)] for _, path, message in rows
+    ]
 
 
-@pytest.mark.parametrize(
-    "resource",
-    [
+def test_what_jobset_does_too_is_no_warning():
+    rows = [
         failing(job()),
         failing(job(rules=[ON_DISRUPTION]), rules=ONLY_DISRUPTIONS, restarts=0),
         failing(job("a"), job("b", dependsOn=depends("a", "Complete"))),
@@ -343,10 +315,9 @@ def test_what_works_differently_is_a_warning(resource, path, message):
         failing(job(), rules=[rule(FAIL, reasons=["MaxFailedIndexesExceeded"])]),
         failing(per_index(), rules=[rule(FAIL)]),
         failing(job(more={"podReplacementPolicy": "Failed"})),
-    ],
-)
-def test_what_jobset_does_too_is_no_warning(resource):
-    assert warnings(resource) == []
+    ]
+
+    assert [warnings(resource) for resource in rows] == [[] for resource in rows]
 
 
 @pytest.mark.parametrize(("strategy", "count"), [("BlockingRecreate", 0), ("InPlaceRestart", 1)])

@@ -151,17 +151,17 @@ def test_a_written_restart_policy_replaces_the_default():
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "policies"),
-    [
+def test_each_kind_has_default_policies():
+    rows = [
         ("TFJob", {"cleanPodPolicy": "Running", "backoffLimit": 2147483647}),
         ("XGBoostJob", {"ttlSecondsAfterFinished": 100, "backoffLimit": 2147483647}),
         ("XDLJob", {"cleanPodPolicy": "Running", "backoffLimit": 20}),
         ("MarsJob", {"backoffLimit": 2147483647}),
-    ],
-)
-def test_each_kind_has_default_policies(kind, policies):
-    assert spec_of(job(kind, {"Worker": {}}))["runPolicy"] == policies
+    ]
+
+    assert [spec_of(job(kind, {"Worker": {}}))["runPolicy"] for kind, _ in rows] == [
+        policies for _, policies in rows
+    ]
 
 
 def test_written_policies_replace_the_defaults():
@@ -177,9 +177,8 @@ def test_replicas_that_never_restart_have_the_limit_of_kubernetes():
     assert "runPolicy" not in spec
 
 
-@pytest.mark.parametrize(
-    ("resource", "path", "message"),
-    [
+def test_a_job_that_kubedl_would_not_run_is_an_error():
+    rows = [
         (
             job("PyTorchJob", {"Worker": {}}),
             "spec.pytorchReplicaSpecs",
@@ -215,10 +214,11 @@ def test_replicas_that_never_restart_have_the_limit_of_kubernetes():
             "spec.runPolicy",
             "KubeDL ignores runPolicy, and reads its fields from spec",
         ),
-    ],
-)
-def test_a_job_that_kubedl_would_not_run_is_an_error(resource, path, message):
-    assert problems(resource) == [(path, message)]
+    ]
+
+    assert [problems(resource) for resource, _, _ in rows] == [
+        [(path, message)] for _, path, message in rows
+    ]
 
 
 def test_a_run_policy_of_an_mpijob_is_read():
@@ -625,9 +625,8 @@ def test_an_unknown_field_of_an_annotation_is_a_warning_with_a_suggestion():
     assert warning.hint == 'did you mean "branch"?'
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "path", "message"),
-    [
+def test_an_annotation_that_is_not_valid_is_an_error():
+    rows = [
         (GIT, "[]", "", "expected a JSON object"),
         (GIT, "null", "", "expected a JSON object"),
         (GIT, "", "", "invalid JSON: Expecting value: line 1 column 1 (char 0)"),
@@ -639,12 +638,12 @@ def test_an_unknown_field_of_an_annotation_is_a_warning_with_a_suggestion():
         (GIT, '{"source": "a", "envs": {}}', ".envs", "expected a list, got an object"),
         (TENSORBOARD, '{"image": "a"}', "", 'field "logDir" is missing'),
         (TENSORBOARD, '{"logDir": []}', ".logDir", "expected a string, got a list"),
-    ],
-)
-def test_an_annotation_that_is_not_valid_is_an_error(name, text, path, message):
-    resource = job("TFJob", {"Worker": {}}, {name: text})
+    ]
 
-    assert problems(resource) == [(f"metadata.annotations.{name}{path}", message)]
+    for name, text, path, message in rows:
+        resource = job("TFJob", {"Worker": {}}, {name: text})
+
+        assert problems(resource) == [(f"metadata.annotations.{name}{path}", message)]
 
 
 def test_half_of_a_surrogate_pair_is_an_error():

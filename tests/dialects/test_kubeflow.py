@@ -34,18 +34,18 @@ def workers(kind, replicas=2, version="v1", **spec):
     return resource(kind, {"Worker": replica_type(kind, replicas)}, version, **spec)
 
 
-@pytest.mark.parametrize(
-    ("kind", "restart"),
-    [
+def test_the_default_restart_policy_is_that_of_the_operator(job):
+    rows = [
         ("TFJob", "Never"),
         ("PyTorchJob", "OnFailure"),
         ("PaddleJob", "OnFailure"),
         ("JAXJob", "Never"),
         ("MXJob", "Never"),
-    ],
-)
-def test_the_default_restart_policy_is_that_of_the_operator(kind, restart, job):
-    assert job(workers(kind))["spec"]["roles"]["worker"]["restartPolicy"] == restart
+    ]
+
+    assert [job(workers(kind))["spec"]["roles"]["worker"]["restartPolicy"] for kind, _ in rows] == [
+        restart for _, restart in rows
+    ]
 
 
 @pytest.mark.parametrize("restart", ["Always", "OnFailure", "Never", "ExitCode"])
@@ -203,34 +203,33 @@ def test_a_role_with_never_is_not_retried_whatever_the_limit(chief, policy, limi
     assert {name: role.get("backoffLimit") for name, role in roles.items()} == limits
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
+def test_the_run_policy_is_read_wherever_a_version_has_it(job):
+    rows = [
         {"runPolicy": {"cleanPodPolicy": "All"}},
         {"RunPolicy": {"cleanPodPolicy": "All"}},
         {"cleanPodPolicy": "All"},
         {"runPolicy": {"cleanPodPolicy": "All"}, "cleanPodPolicy": "Running"},
-    ],
-)
-def test_the_run_policy_is_read_wherever_a_version_has_it(spec, job):
-    assert job(workers("JAXJob", **spec))["spec"]["runPolicy"] == {"cleanPodPolicy": "All"}
+    ]
+
+    assert [job(workers("JAXJob", **spec))["spec"]["runPolicy"] for spec in rows] == [
+        {"cleanPodPolicy": "All"} for spec in rows
+    ]
 
 
-@pytest.mark.parametrize("spec", [{}, {"cleanPodPolicy": ""}])
-@pytest.mark.parametrize(
-    ("kind", "version", "policy"),
-    [
+def test_clean_pod_policy_has_the_default_of_its_version(job):
+    rows = [
         ("TFJob", "v1", None),
         ("TFJob", "v1beta2", "Running"),
         ("TFJob", "v1alpha2", "Running"),
         ("MXJob", "v1alpha2", "Running"),
         ("MXJob", "v1beta1", "All"),
-    ],
-)
-def test_clean_pod_policy_has_the_default_of_its_version(kind, version, policy, spec, job):
-    run_policy = job(workers(kind, version=version, **spec))["spec"].get("runPolicy", {})
+    ]
 
-    assert run_policy.get("cleanPodPolicy") == policy
+    for spec in [{}, {"cleanPodPolicy": ""}]:
+        for kind, version, policy in rows:
+            run_policy = job(workers(kind, version=version, **spec))["spec"].get("runPolicy", {})
+
+            assert run_policy.get("cleanPodPolicy") == policy
 
 
 @pytest.mark.parametrize(

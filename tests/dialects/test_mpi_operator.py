@@ -301,9 +301,8 @@ def test_processes_of_horovodrun_are_a_range_of_workers(arguments, slots, workin
     assert (elastic["minReplicas"], elastic["maxReplicas"]) == sizes
 
 
-@pytest.mark.parametrize(
-    ("container", "port"),
-    [
+def test_the_port_of_sshd_is_read_from_the_worker(job):
+    rows = [
         ({}, None),
         ({"command": ["/usr/sbin/sshd", "-De", "-p", "2020"]}, 2020),
         ({"command": ["/usr/sbin/sshd"], "args": ["-p2020"]}, 2020),
@@ -325,12 +324,12 @@ def test_processes_of_horovodrun_are_a_range_of_workers(arguments, slots, workin
             },
             2020,
         ),
-    ],
-)
-def test_the_port_of_sshd_is_read_from_the_worker(container, port, job):
-    spec = job(mpi_job("v2beta1", worker=replica_type(2, **container)))["spec"]
+    ]
 
-    assert spec["roles"]["worker"].get("port") == port
+    for container, port in rows:
+        spec = job(mpi_job("v2beta1", worker=replica_type(2, **container)))["spec"]
+
+        assert spec["roles"]["worker"].get("port") == port
 
 
 def test_the_command_for_ssh_keys_names_the_namespace(problems):

@@ -299,18 +299,18 @@ def test_pytorch_is_the_framework():
     assert spec["helpers"] == {"waitImage": "b"}
 
 
-@pytest.mark.parametrize(
-    ("plugin", "tasks", "framework"),
-    [
+def test_the_framework_of_a_plugin():
+    rows = [
         ("tensorflow", [task("board")], "generic"),
         ("tensorflow", [task("worker")], "tensorflow"),
         ("pytorch", [task("board", 3)], "generic"),
         ("pytorch", [task("worker")], "pytorch"),
         ("mpi", [task("master"), task("worker")], "generic"),
-    ],
-)
-def test_the_framework_of_a_plugin(plugin, tasks, framework):
-    assert spec_of(*tasks, plugins={plugin: []})["framework"] == framework
+    ]
+
+    assert [spec_of(*tasks, plugins={plugin: []})["framework"] for plugin, tasks, _ in rows] == [
+        framework for _, _, framework in rows
+    ]
 
 
 def test_a_task_of_a_framework_gets_the_name_of_its_role():
@@ -440,9 +440,8 @@ def test_hcclrank_is_not_rendered():
     ]
 
 
-@pytest.mark.parametrize(
-    ("plugins", "path", "message", "hint"),
-    [
+def test_invalid_plugins_are_errors():
+    rows = [
         (
             {"pytroch": []},
             "spec.plugins.pytroch",
@@ -515,11 +514,11 @@ def test_hcclrank_is_not_rendered():
             'the plugin ray needs a task "head" with replicas',
             "the tasks are: worker",
         ),
-    ],
-)
-def test_invalid_plugins_are_errors(plugins, path, message, hint):
-    tasks = [task("worker"), task("wrker", 0)]
-    assert (path, message, hint) in errors_of(*tasks, plugins=plugins)
+    ]
+
+    for plugins, path, message, hint in rows:
+        tasks = [task("worker"), task("wrker", 0)]
+        assert (path, message, hint) in errors_of(*tasks, plugins=plugins)
 
 
 ROLES = "chief, ps, worker, evaluator"
@@ -605,9 +604,8 @@ NAME_HINT = (
 RESERVED = "is reserved: peers find a pod by its hostname and subdomain"
 
 
-@pytest.mark.parametrize(
-    ("fields", "path", "message", "hint"),
-    [
+def test_invalid_tasks_are_errors():
+    rows = [
         ({"name": "1st"}, "name", 'invalid task name "1st"', NAME_HINT),
         ({"name": "a-"}, "name", 'invalid task name "a-"', NAME_HINT),
         ({"name": "A"}, "name", 'invalid task name "A"', NAME_HINT),
@@ -654,17 +652,17 @@ RESERVED = "is reserved: peers find a pod by its hostname and subdomain"
             "these tasks wait for each other: worker → worker",
             "remove one of the dependencies",
         ),
-    ],
-)
-def test_invalid_tasks_are_errors(fields, path, message, hint):
-    assert errors_of(task(**({"replicas": 2} | fields))) == [
-        (f"spec.tasks.0.{path}", message, hint)
+    ]
+
+    assert [errors_of(task(**({"replicas": 2} | fields))) for fields, _, _, _ in rows] == [
+        ([(f"spec.tasks.0.{path}", message, hint)]) for _, path, message, hint in rows
     ]
 
 
-@pytest.mark.parametrize("name", ["a", "a1", "a-1", "a--b"])
-def test_valid_names_of_tasks(name):
-    assert list(spec_of(task(name))["roles"]) == [name]
+def test_valid_names_of_tasks():
+    rows = ["a", "a1", "a-1", "a--b"]
+
+    assert [list(spec_of(task(name))["roles"]) for name in rows] == [[name] for name in rows]
 
 
 def test_names_of_tasks_are_unique():
@@ -746,9 +744,8 @@ def scheduling(*tasks, **spec):
     return spec_of(*tasks, **spec).get("scheduling")
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
+def test_a_gang_needs_a_scheduler_or_a_queue():
+    rows = [
         ({}, None),
         ({"schedulerName": "", "queue": ""}, None),
         ({"schedulerName": "default-scheduler", "queue": "q"}, None),
@@ -760,10 +757,9 @@ def scheduling(*tasks, **spec):
             {"gang": "volcano", "queue": "q", "priorityClassName": "p"},
         ),
         ({"priorityClassName": "p"}, {"priorityClassName": "p"}),
-    ],
-)
-def test_a_gang_needs_a_scheduler_or_a_queue(spec, expected):
-    assert scheduling(task(), **spec) == expected
+    ]
+
+    assert [scheduling(task(), **spec) for spec, _ in rows] == [expected for _, expected in rows]
 
 
 @pytest.mark.parametrize(
@@ -796,9 +792,8 @@ def test_the_scheduler_of_a_template_forms_the_gang():
     assert "spec" not in spec["roles"]["worker"]["template"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
+def test_what_the_rendered_job_needs_or_lacks_to_be_scheduled():
+    rows = [
         (
             {"schedulerName": "volcano"},
             (
@@ -854,10 +849,11 @@ def test_the_scheduler_of_a_template_forms_the_gang():
                 RACKS.format("preferred"),
             ),
         ),
-    ],
-)
-def test_what_the_rendered_job_needs_or_lacks_to_be_scheduled(spec, expected):
-    assert warnings_of(task(replicas=3), at="spec", **spec) == [expected]
+    ]
+
+    assert [warnings_of(task(replicas=3), at="spec", **spec) for spec, _ in rows] == [
+        [expected] for _, expected in rows
+    ]
 
 
 def test_one_pod_is_no_gang():
@@ -939,9 +935,8 @@ def test_pods_without_a_gang_inherit_nothing():
 # The deciding task
 
 
-@pytest.mark.parametrize(
-    ("tasks", "plugins", "decider"),
-    [
+def test_the_task_that_decides():
+    rows = [
         ([task("a"), task("b", policies=[COMPLETES])], [], "b"),
         ([task("chief"), task("b", policies=[COMPLETES])], [], "b"),
         ([task("worker"), task("master")], ["mpi"], "master"),
@@ -953,16 +948,15 @@ def test_pods_without_a_gang_inherit_nothing():
         ([task("a", restart=None), task("b", restart="Always")], [], "a"),
         ([task("chief", restart="Always"), task("b")], [], "b"),
         ([task("a", restart="Always"), task("worker-b", restart=None)], [], "worker-b"),
-    ],
-)
-def test_the_task_that_decides(tasks, plugins, decider):
-    spec = spec_of(*tasks, plugins={name: [] for name in plugins})
-    assert spec["successPolicy"] == {"role": decider}
+    ]
+
+    for tasks, plugins, decider in rows:
+        spec = spec_of(*tasks, plugins={name: [] for name in plugins})
+        assert spec["successPolicy"] == {"role": decider}
 
 
-@pytest.mark.parametrize(
-    ("tasks", "fields", "expected"),
-    [
+def test_tasks_that_decide_together():
+    rows = [
         ([task("a"), task("b")], {}, {"roles": ["a", "b"]}),
         ([task("worker-a"), task("worker-b")], {}, {"roles": ["worker-a", "worker-b"]}),
         ([task("a"), task("b")], {"minSuccess": 2}, {"role": "a"}),
@@ -986,10 +980,11 @@ def test_the_task_that_decides(tasks, plugins, decider):
             {"plugins": {"pytorch": []}},
             None,
         ),
-    ],
-)
-def test_tasks_that_decide_together(tasks, fields, expected):
-    assert spec_of(*tasks, **fields).get("successPolicy") == expected
+    ]
+
+    assert [spec_of(*tasks, **fields).get("successPolicy") for tasks, fields, _ in rows] == [
+        expected for _, _, expected in rows
+    ]
 
 
 def test_nothing_is_guessed_if_all_tasks_decide():
@@ -1150,9 +1145,8 @@ def test_tolerated_failures_fail_the_job_in_the_end():
     ]
 
 
-@pytest.mark.parametrize(
-    ("tasks", "spec", "expected"),
-    [
+def test_cleanup():
+    rows = [
         ([task(policies=[COMPLETES])], {}, {}),
         ([task(policies=[COMPLETES]), task("b")], {}, {"cleanPodPolicy": "Running"}),
         ([task(), task("b")], {"minSuccess": 1}, {"cleanPodPolicy": "Running"}),
@@ -1160,10 +1154,11 @@ def test_tolerated_failures_fail_the_job_in_the_end():
         ([task("a"), task("b")], {}, {}),
         ([task("a"), task("b")], {"policies": [COMPLETES]}, {"cleanPodPolicy": "Running"}),
         ([task()], {"ttlSecondsAfterFinished": 9}, {"ttlSecondsAfterFinished": 9}),
-    ],
-)
-def test_cleanup(tasks, spec, expected):
-    assert spec_of(*tasks, **spec).get("runPolicy", {}) == expected
+    ]
+
+    assert [spec_of(*tasks, **spec).get("runPolicy", {}) for tasks, spec, _ in rows] == [
+        expected for _, _, expected in rows
+    ]
 
 
 # Restarts
@@ -1173,9 +1168,8 @@ def on(event, action="RestartPod"):
     return {"event": event, "action": action}
 
 
-@pytest.mark.parametrize(
-    ("fields", "spec", "role", "run_policy"),
-    [
+def test_restarts_of_failed_replicas():
+    rows = [
         ({}, {}, {"restartPolicy": "Never"}, {}),
         ({"policies": [on("PodFailed")]}, {}, {"restartPolicy": "Never", "backoffLimit": 3}, {}),
         (
@@ -1232,15 +1226,15 @@ def on(event, action="RestartPod"):
             {"restartPolicy": "OnFailure"},
             {"backoffLimit": ENDLESS},
         ),
-    ],
-)
-def test_restarts_of_failed_replicas(fields, spec, role, run_policy):
-    result = spec_of(task(**fields), **spec)
-    names = ("restartPolicy", "retryableExitCodes", "backoffLimit")
-    worker = result["roles"]["worker"]
+    ]
 
-    assert {name: worker[name] for name in names if name in worker} == role
-    assert result.get("runPolicy", {}) == run_policy
+    for fields, spec, role, run_policy in rows:
+        result = spec_of(task(**fields), **spec)
+        names = ("restartPolicy", "retryableExitCodes", "backoffLimit")
+        worker = result["roles"]["worker"]
+
+        assert {name: worker[name] for name in names if name in worker} == role
+        assert result.get("runPolicy", {}) == run_policy
 
 
 def test_different_limits_are_written_in_the_roles():
@@ -1284,9 +1278,8 @@ OTHER_CODES = [code for code in range(1, 256) if code != 3]
 ON_3 = {"exitCode": 3, "action": "RestartJob"}
 
 
-@pytest.mark.parametrize(
-    ("policies", "restart"),
-    [
+def test_restart_job_is_a_gang_of_all_roles():
+    rows = [
         ([on("PodFailed", "RestartJob")], ANY_CODE),
         ([on("PodEvicted", "RestartJob")], NO_CODE),
         ([on("*", "RestartJob")], ANY_CODE),
@@ -1301,10 +1294,11 @@ ON_3 = {"exitCode": 3, "action": "RestartJob"}
             {"restartPolicy": "Never", "backoffLimit": 3, "restartScope": "Replica"},
         ),
         ([on("PodFailed", "RestartTask"), on("PodEvicted", "RestartJob")], ANY_CODE),
-    ],
-)
-def test_restart_job_is_a_gang_of_all_roles(policies, restart):
-    assert gang(task(replicas=2, policies=policies)) == (ALL, [restart])
+    ]
+
+    assert [gang(task(replicas=2, policies=policies)) for policies, _ in rows] == [
+        (ALL, [restart]) for _, restart in rows
+    ]
 
 
 def test_a_policy_of_one_task_restarts_all():
@@ -1439,10 +1433,8 @@ def policy_warnings(restart, policy, *, decides, replicas=2, other="b"):
     return [(message, hint) for _, message, hint in warnings_of(*tasks, at="spec.tasks.0.policies")]
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-@pytest.mark.parametrize(
-    ("restart", "policy", "decides"),
-    [
+def test_a_policy_that_is_carried_out_is_no_warning():
+    rows = [
         ("Never", on("PodFailed"), True),
         ("Never", on("PodEvicted"), False),
         ("Never", {"exitCode": 3, "action": "RestartPod"}, True),
@@ -1462,10 +1454,11 @@ def policy_warnings(restart, policy, *, decides, replicas=2, other="b"):
         ("Always", on("PodEvicted", "RestartJob"), False),
         ("Never", {"events": ["PodEvicted", "PodFailed"], "action": "RestartJob"}, True),
         ("Never", on("PodEvicted", "RestartTask"), True),
-    ],
-)
-def test_a_policy_that_is_carried_out_is_no_warning(restart, policy, decides, replicas):
-    assert policy_warnings(restart, policy, decides=decides, replicas=replicas) == []
+    ]
+
+    for replicas in [1, 2]:
+        for restart, policy, decides in rows:
+            assert policy_warnings(restart, policy, decides=decides, replicas=replicas) == []
 
 
 @pytest.mark.parametrize(
@@ -1485,9 +1478,8 @@ def test_restarting_a_task_of_one_pod_is_restarting_the_pod(action):
     assert policy_warnings("Never", on("PodFailed", action), decides=True, replicas=1) == []
 
 
-@pytest.mark.parametrize(
-    ("restart", "policy", "decides", "message", "hint"),
-    [
+def test_a_policy_with_another_effect_is_a_warning():
+    rows = [
         (
             "Never",
             {"exitCode": 3, "action": "RestartPartition"},
@@ -1579,10 +1571,11 @@ def test_restarting_a_task_of_one_pod_is_restarting_the_pod(action):
             f"Volcano completes the job on any event; {ONLY_POD}",
             "",
         ),
-    ],
-)
-def test_a_policy_with_another_effect_is_a_warning(restart, policy, decides, message, hint):
-    assert policy_warnings(restart, policy, decides=decides) == [(message, hint)]
+    ]
+
+    assert [
+        policy_warnings(restart, policy, decides=decides) for restart, policy, decides, _, _ in rows
+    ] == [[(message, hint)] for _, _, _, message, hint in rows]
 
 
 def test_all_events():

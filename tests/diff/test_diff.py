@@ -10,9 +10,10 @@ import subprocess
 import sys
 
 import pytest
+import support
 import yaml
 from click.testing import CliRunner
-from support import FIXTURES, ROOT, spoilt, without_totals
+from support import FIXTURES, ROOT, each_file, spoilt, without_totals
 
 import mlgen
 from mlgen.cli import main
@@ -220,9 +221,9 @@ def test_a_change_of_the_supervisor_s_plan_is_shown(rendered):
     assert "program" not in result.stdout
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
-def test_a_job_does_not_differ_from_its_manifests(path, rendered):
-    result = run("diff", rendered(path.stem), path)
+@each_file(files=FIXTURES)
+def test_a_job_does_not_differ_from_its_manifests(file):
+    result = run("diff", "-", file, stdin=support.rendered(file))
 
     assert (0, "") == (result.exit_code, result.stdout)
 

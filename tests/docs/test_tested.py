@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from support import ROOT
 
 ROWS = [
@@ -29,8 +28,10 @@ def test_every_folder_of_parts_has_a_row():
     assert folders == listed
 
 
-@pytest.mark.parametrize(("name", "version"), [*BUILT, *LINT])
-def test_a_row_has_the_version_that_is_built(name, version):
-    (row,) = (row for row in ROWS if f"[{name}]" in row[0].lower())
+def test_a_row_has_the_version_that_is_built():
+    rows = [*BUILT, *LINT]
 
-    assert version in row[1]
+    for name, version in rows:
+        (row,) = (row for row in ROWS if f"[{name}]" in row[0].lower())
+
+        assert version in row[1]

@@ -1,7 +1,5 @@
 """Comments of a YAML document, by value."""
 
-import pytest
-
 from mlgen.documents.comments import END, Comment, insert, read
 
 TEXT = """\
@@ -50,12 +48,10 @@ def test_inserted_comments_are_at_the_values_they_are_about():
     assert TEXT == insert(WITHOUT_COMMENTS, COMMENTS)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["a: b#c\n", "a: 'b # c'\n", "a: |\n  # b\n  c\n", "a: b\n", "a:\n  'b\n  # c'\n"],
-)
-def test_a_hash_within_a_value_is_not_a_comment(text):
-    assert {} == read(text)
+def test_a_hash_within_a_value_is_not_a_comment():
+    rows = ["a: b#c\n", "a: 'b # c'\n", "a: |\n  # b\n  c\n", "a: b\n", "a:\n  'b\n  # c'\n"]
+
+    assert [{} for text in rows] == [read(text) for text in rows]
 
 
 def test_a_comment_beside_no_value_is_dropped():

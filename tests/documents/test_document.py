@@ -43,18 +43,18 @@ def test_values_without_a_file_have_no_places():
         Document({}).place(("a",))
 
 
-@pytest.mark.parametrize(
-    ("path", "key", "place"),
-    [
+def test_a_problem_has_the_place_of_its_value_or_key_or_of_what_contains_it():
+    rows = [
         (("items", 0, "name"), False, NAME),
         (("items", 0, "name"), True, KEY),
         (("items", 0, "name", "a", "b"), False, NAME),
         (("items", 0, "image"), True, SPEC),
         (("kind",), False, ROOT),
-    ],
-)
-def test_a_problem_has_the_place_of_its_value_or_key_or_of_what_contains_it(path, key, place):
-    assert problem(*path, place=place) == document().located(problem(*path), key=key)
+    ]
+
+    assert [problem(*path, place=place) for path, _, place in rows] == [
+        document().located(problem(*path), key=key) for path, key, _ in rows
+    ]
 
 
 def test_a_problem_with_a_place_keeps_it():
@@ -78,8 +78,9 @@ def test_a_problem_of_a_converted_document_has_its_path_in_the_custom_resource(p
     assert origin == converted.located(problem(*path)).path
 
 
-@pytest.mark.parametrize(
-    ("value", "depth"), [(1, 0), ([], 1), ({}, 1), ([1, {"a": [2]}], 3), ({"a": [[[]]], "b": 1}, 4)]
-)
-def test_depth_is_that_of_mappings_and_lists_within_each_other(value, depth):
-    assert [True] * depth + [False] == [is_too_deep(value, limit) for limit in range(depth + 1)]
+def test_depth_is_that_of_mappings_and_lists_within_each_other():
+    rows = [(1, 0), ([], 1), ({}, 1), ([1, {"a": [2]}], 3), ({"a": [[[]]], "b": 1}, 4)]
+
+    assert [[True] * depth + [False] for _, depth in rows] == [
+        [is_too_deep(value, limit) for limit in range(depth + 1)] for value, depth in rows
+    ]

@@ -22,9 +22,8 @@ def document():
     return read
 
 
-@pytest.mark.parametrize(
-    ("setting", "path", "value"),
-    [
+def test_a_setting_is_a_path_and_a_yaml_value():
+    rows = [
         ("spec.roles.worker.replicas=8", ("spec", "roles", "worker", "replicas"), 8),
         ("spec.args[0]=a", ("spec", "args", 0), "a"),
         (
@@ -46,10 +45,9 @@ def document():
         ("a=null", ("a",), None),
         ("a=[python, train.py]", ("a",), ["python", "train.py"]),
         ("a={cpu: 2}", ("a",), {"cpu": 2}),
-    ],
-)
-def test_a_setting_is_a_path_and_a_yaml_value(setting, path, value):
-    assert (path, value) == parse(setting)
+    ]
+
+    assert [(path, value) for _, path, value in rows] == [parse(setting) for setting, _, _ in rows]
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,8 @@ EXPECTED = "expected a config.kubernetes.io/v1 ResourceList, got"
 HINT = "run mlgen krm from kustomize or kpt; for manifests, run mlgen render -"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_anything_else_is_an_error():
+    rows = [
         ("kind: Foo\n", f"1:1: {EXPECTED} Foo; {HINT} [resource-list]"),
         ("apiVersion: v1\nkind: ResourceList\n", f"1:1: {EXPECTED} v1 ResourceList; {HINT} [res"),
         ("[]\n", f"1:1: {EXPECTED} a document without kind; {HINT} [resource-list]"),
@@ -120,10 +119,10 @@ HINT = "run mlgen krm from kustomize or kpt; for manifests, run mlgen render -"
         ("? {a: b}\n: c\n", f"1:1: {EXPECTED} a document without kind"),
         ("a: [\n", "2:1: is not valid YAML: "),
         ("", f"1:1: the file contains no documents; {HINT} [empty]"),
-    ],
-)
-def test_anything_else_is_an_error(text, message):
-    assert error(text).startswith(f"<stdin>:{message}")
+    ]
+
+    for text, message in rows:
+        assert error(text).startswith(f"<stdin>:{message}")
 
 
 def test_an_unreadable_file_is_an_error():

@@ -1,7 +1,5 @@
 """Names of replicas in the user's texts, and the Services that they get."""
 
-import pytest
-
 from mlgen import frameworks
 from mlgen.jobfile.model import Network, RoleSpec, TrainingJob
 
@@ -28,9 +26,8 @@ def of_tensorflow(**fields):
     return aliases("tensorflow", specs, namespace="n")
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
+def test_a_name_that_is_dialled_is_an_alias_of_that_replica():
+    rows = [
         ({}, {}),
         ({"args": ("m-ps-0.m:2222",)}, {}),
         ({"args": ("--ps_hosts=m-ps-0:1,m-ps-1:1",)}, {"ps": {"m-ps-0": 0, "m-ps-1": 1}}),
@@ -46,10 +43,9 @@ def of_tensorflow(**fields):
         ({"templates": (PROBE,)}, {"ps": {"m-ps-0": 0}}),
         ({"templates": ({"spec": {"volumes": [{"name": "d", **CLAIM}]}},)}, {}),
         ({"volumes": FILES}, {"ps": {"m-ps-0": 0}, "worker": {"m-worker-1": 1}}),
-    ],
-)
-def test_a_name_that_is_dialled_is_an_alias_of_that_replica(fields, expected):
-    assert expected == of_tensorflow(**fields)
+    ]
+
+    assert [expected for _, expected in rows] == [of_tensorflow(**fields) for fields, _ in rows]
 
 
 ARGS = ("m-master-0:1", "m-worker-0.n.svc:1", "m-rank-2:1", "m-worker-7:1")

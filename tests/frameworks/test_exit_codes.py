@@ -53,9 +53,8 @@ BY_CODE = {"restartPolicy": "ExitCode", "retryableExitCodes": [137, 143]}
 TOGETHER = "write runPolicy: {restartScope: All}"
 
 
-@pytest.mark.parametrize(
-    ("fields", "field", "hint"),
-    [
+def test_the_fix_is_to_restart_after_any_failure():
+    rows = [
         ({}, "restartPolicy", f"remove restartPolicy, and {TOGETHER}"),
         (BY_CODE, "restartPolicy", f"remove restartPolicy and retryableExitCodes, and {TOGETHER}"),
         ({"roles": {"worker": {}}}, "restartPolicy", "write restartPolicy: OnFailure"),
@@ -64,15 +63,16 @@ TOGETHER = "write runPolicy: {restartScope: All}"
             "restartPolicy",
             "remove restartPolicy and retryableExitCodes: any failure then restarts all replicas",
         ),
-    ],
-)
-def test_the_fix_is_to_restart_after_any_failure(fields, field, hint):
-    assert [(f, h) for f, _, h in warnings(["torchrun", "train.py"], **fields)] == [(field, hint)]
+    ]
+
+    assert [
+        [(f, h) for f, _, h in warnings(["torchrun", "train.py"], **fields)]
+        for fields, _, _ in rows
+    ] == [[(field, hint)] for _, field, hint in rows]
 
 
-@pytest.mark.parametrize(
-    ("fields", "count"),
-    [
+def test_a_rank_that_restarts_alone():
+    rows = [
         ({"command": ["torchrun", "train.py"]}, 1),
         ({"framework": "jax"}, 1),
         ({"roles": {"master": {}, "worker": {"resources": {"cpu": 1}}}}, 1),
@@ -83,16 +83,20 @@ def test_the_fix_is_to_restart_after_any_failure(fields, field, hint):
         ({"command": ["torchrun", "--nnodes=2", "--rdzv_backend=c10d", "train.py"]}, 0),
         ({"env": {"PET_RDZV_BACKEND": "c10d"}}, 0),
         ({"scheduling": {"gang": "kueue", "queue": "q"}}, 1),
-    ],
-)
-def test_a_rank_that_restarts_alone(fields, count):
-    spec = {"framework": "pytorch", "image": "example/bert:1", "command": ["python", "train.py"]}
-    spec |= {"restartPolicy": "OnFailure", "roles": {"worker": {"replicas": 2}}, **fields}
-    problems = validate({**JOB, "spec": spec}).problems
+    ]
 
-    assert [p.path for p in problems if "restarts alone" in p.message] == [
-        ("spec", "restartPolicy")
-    ] * count
+    for fields, count in rows:
+        spec = {
+            "framework": "pytorch",
+            "image": "example/bert:1",
+            "command": ["python", "train.py"],
+        }
+        spec |= {"restartPolicy": "OnFailure", "roles": {"worker": {"replicas": 2}}, **fields}
+        problems = validate({**JOB, "spec": spec}).problems
+
+        assert [p.path for p in problems if "restarts alone" in p.message] == [
+            ("spec", "restartPolicy")
+        ] * count
 
 
 def test_codes_that_imply_the_policy_are_reported_at_their_field():
@@ -178,9 +182,9 @@ SEEN = [
 ]
 
 
-@pytest.mark.parametrize("command", SEEN, ids=" ".join)
-def test_exit_codes_that_are_seen_are_no_warning(command):
-    assert warnings(command) == []
+def test_exit_codes_that_are_seen_are_no_warning():
+    for command in SEEN:
+        assert warnings(command) == []
 
 
 @pytest.mark.parametrize("codes", [[1], [1, 137], [1, 2, 3]])

@@ -15,9 +15,8 @@ def spec(name, line="", **fields):
     return RoleSpec(name, command=command, **fields)
 
 
-@pytest.mark.parametrize(
-    ("line", "port"),
-    [
+def test_where_processes_meet():
+    rows = [
         (TORCHRUN, 29500),
         ("torchrun --master_port 1 a.py", 1),
         ("torchrun --master_port $MASTER_PORT a.py", None),
@@ -33,15 +32,15 @@ def spec(name, line="", **fields):
         ("deepspeed --master_port=1 a.py", 1),
         ("horovodrun -p 22 python a.py", None),
         ("python a.py --master_port 1", None),
-    ],
-)
-def test_where_processes_meet(line, port):
-    assert rendezvous_port(spec("a"), spec("b", line)) == port
+    ]
+
+    assert [rendezvous_port(spec("a"), spec("b", line)) for line, _ in rows] == [
+        port for _, port in rows
+    ]
 
 
-@pytest.mark.parametrize(
-    ("line", "env", "port"),
-    [
+def test_where_ssh_connects_to():
+    rows = [
         ("horovodrun -p 12345 python a.py", {}, 12345),
         ("deepspeed --ssh_port=1 --master_port 2 a.py", {}, 1),
         (("mpirun", "--mca", "plm_rsh_args", "-o A=b -p 2200", "a"), {}, 2200),
@@ -49,24 +48,23 @@ def test_where_processes_meet(line, port):
         (("mpirun", "-mca", "plm_rsh_args", "-p $P", "a"), {}, None),
         ("mpirun a", {"OMPI_MCA_plm_rsh_args": "-p2200"}, 2200),
         ("mpirun a -p 2", {"OMPI_MCA_plm_rsh_args": {"valueFrom": {}}}, None),
-    ],
-)
-def test_where_ssh_connects_to(line, env, port):
-    assert ssh_port(spec("launcher", line, env=env)) == port
+    ]
+
+    assert [ssh_port(spec("launcher", line, env=env)) for line, env, _ in rows] == [
+        port for _, _, port in rows
+    ]
 
 
-@pytest.mark.parametrize(
-    ("line", "port"),
-    [
+def test_where_sshd_listens():
+    rows = [
         ("/usr/sbin/sshd -De -p 2200", 2200),
         ("/usr/sbin/sshd -De -oPort=2200", 2200),
         (("sh", "-c", "mkdir -p 1; /usr/sbin/sshd -De -f a"), None),
         (("sh", "-c", "/usr/sbin/sshd -D; mkdir -p 1"), None),
         ("", None),
-    ],
-)
-def test_where_sshd_listens(line, port):
-    assert sshd_port(spec("worker", line)) == port
+    ]
+
+    assert [sshd_port(spec("worker", line)) for line, _ in rows] == [port for _, port in rows]
 
 
 def test_pytorch_meets_at_the_port_of_the_flags(topology):

@@ -22,9 +22,8 @@ def worker(replicas=2, **fields):
 LOCAL = {"MASTER_ADDR": "localhost"}
 
 
-@pytest.mark.parametrize(
-    ("framework", "specs", "paths"),
-    [
+def test_a_variable_with_the_address_of_rank_0_names_another_pod():
+    rows = [
         ("pytorch", [worker(env=LOCAL)], ["spec.roles.worker.env.MASTER_ADDR"]),
         ("pytorch", [worker(1, env=LOCAL)], []),
         ("pytorch", [worker(env={"MASTER_ADDR": "db"})], []),
@@ -40,10 +39,11 @@ LOCAL = {"MASTER_ADDR": "localhost"}
             [worker(env={"JAX_COORDINATOR_ADDRESS": "127.0.0.1:99"})],
             ["spec.roles.worker.env.JAX_COORDINATOR_ADDRESS"],
         ),
-    ],
-)
-def test_a_variable_with_the_address_of_rank_0_names_another_pod(framework, specs, paths):
-    assert paths == warned(framework, *specs)
+    ]
+
+    assert [paths for _, _, paths in rows] == [
+        warned(framework, *specs) for framework, specs, _ in rows
+    ]
 
 
 @pytest.mark.parametrize(

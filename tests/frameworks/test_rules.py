@@ -72,9 +72,8 @@ def test_a_plain_job_has_no_problems():
 CODES = {"retryable_exit_codes": (130,)}
 
 
-@pytest.mark.parametrize(
-    ("roles", "wrong"),
-    [
+def test_exit_codes_need_a_role_that_uses_them():
+    rows = [
         ([role(spec=CODES, restart="ExitCode")], []),
         ([role(spec=CODES, restart="Never")], ["roles.worker.retryableExitCodes"]),
         ([role("a", spec=CODES), role("b", spec=CODES, restart="ExitCode")], []),
@@ -82,11 +81,9 @@ CODES = {"retryable_exit_codes": (130,)}
             [role("a", spec=CODES), role("b", restart="ExitCode")],
             ["roles.a.retryableExitCodes"],
         ),
-    ],
-    ids=["used", "unused", "for all roles", "for another role"],
-)
-def test_exit_codes_need_a_role_that_uses_them(roles, wrong):
-    assert paths(*roles) == wrong
+    ]
+
+    assert [paths(*roles) for roles, _ in rows] == [wrong for _, wrong in rows]
 
 
 @pytest.mark.parametrize(
@@ -104,24 +101,23 @@ def test_a_statefulset_has_no_limits(field, name):
     assert reported(role(spec={field: 0}, serves=True)) == [(f"roles.worker.{name}", message)]
 
 
-@pytest.mark.parametrize(
-    ("spec", "fields", "wrong"),
-    [
+def test_limits_per_index_need_an_indexed_job_whose_pods_do_not_restart():
+    rows = [
         ({"backoff_limit": 0, "active_deadline_seconds": 1}, {}, []),
         ({"max_failed_indexes": 0}, {}, ["maxFailedIndexes"]),
         ({"max_failed_indexes": 0, "backoff_limit_per_index": 0}, {}, []),
         ({"backoff_limit_per_index": 0}, {"restart": "OnFailure"}, ["backoffLimitPerIndex"]),
         ({"backoff_limit_per_index": 0}, {"restart": "ExitCode"}, []),
         ({"backoff_limit_per_index": 0}, {"index": 0}, ["backoffLimitPerIndex"]),
-    ],
-)
-def test_limits_per_index_need_an_indexed_job_whose_pods_do_not_restart(spec, fields, wrong):
-    assert paths(role(spec=spec, **fields)) == [f"roles.worker.{name}" for name in wrong]
+    ]
+
+    assert [paths(role(spec=spec, **fields)) for spec, fields, _ in rows] == [
+        [f"roles.worker.{name}" for name in wrong] for _, _, wrong in rows
+    ]
 
 
-@pytest.mark.parametrize(
-    ("own", "whole", "wrong"),
-    [
+def test_a_deadline_is_longer_than_the_wait_for_peers():
+    rows = [
         (None, None, []),
         (60, None, ["roles.worker.activeDeadlineSeconds"]),
         (61, None, []),
@@ -129,14 +125,14 @@ def test_limits_per_index_need_an_indexed_job_whose_pods_do_not_restart(spec, fi
         (None, 61, []),
         (61, 1, []),
         (60, 100, ["roles.worker.activeDeadlineSeconds"]),
-    ],
-)
-@pytest.mark.parametrize("waiting", [{"waits": WAITS}, {"helpers": HELPERS}])
-def test_a_deadline_is_longer_than_the_wait_for_peers(waiting, own, whole, wrong):
-    worker = role(spec={"active_deadline_seconds": own}, **waiting)
-    policy = RunPolicy(active_deadline_seconds=whole)
+    ]
 
-    assert paths(worker, run_policy=policy, wait=WaitPolicy(60)) == wrong
+    for own, whole, wrong in rows:
+        for waiting in [{"waits": WAITS}, {"helpers": HELPERS}]:
+            worker = role(spec={"active_deadline_seconds": own}, **waiting)
+            policy = RunPolicy(active_deadline_seconds=whole)
+
+            assert paths(worker, run_policy=policy, wait=WaitPolicy(60)) == wrong
 
 
 def test_a_role_that_waits_for_nobody_can_have_any_deadline():
@@ -318,17 +314,18 @@ def test_problems_that_do_not_prevent_training_are_warnings():
     assert warnings(Topology(job, (SERVER,), supervised=True)) == []
 
 
-@pytest.mark.parametrize(
-    ("domain", "namespace", "wrong"),
-    [
+def test_a_cluster_domain_needs_a_namespace():
+    rows = [
         (None, None, []),
         ("c.local", "ads", []),
         ("c.local", None, ["network.clusterDomain"]),
         ("svc.c.local", "ads", ["network.clusterDomain"]),
-    ],
-)
-def test_a_cluster_domain_needs_a_namespace(domain, namespace, wrong):
-    assert paths(network=Network(cluster_domain=domain), namespace=namespace) == wrong
+    ]
+
+    assert [
+        paths(network=Network(cluster_domain=domain), namespace=namespace)
+        for domain, namespace, _ in rows
+    ] == [wrong for _, _, wrong in rows]
 
 
 LINUX = "32768 to 60999, used for outgoing connections of Linux"
@@ -372,9 +369,8 @@ def test_a_mesh_excludes_host_networking(mesh, host, wrong):
     assert paths(network=Network(mesh=mesh, host=host)) == wrong
 
 
-@pytest.mark.parametrize(
-    ("rdma", "fields", "wrong"),
-    [
+def test_each_rdma_mode_has_its_own_fields_and_network():
+    rows = [
         (Rdma("none"), {}, []),
         (
             Rdma("none", "r", ("n",), "i", "h"),
@@ -393,10 +389,11 @@ def test_a_mesh_excludes_host_networking(mesh, host, wrong):
         (Rdma("host", "r"), {"host": False}, ["network.host"]),
         (Rdma("host", "r", ("n",)), {}, ["network.rdma.networks"]),
         (Rdma("host"), {}, ["network.rdma"]),
-    ],
-)
-def test_each_rdma_mode_has_its_own_fields_and_network(rdma, fields, wrong):
-    assert paths(network=Network(rdma=rdma, **fields)) == wrong
+    ]
+
+    assert [paths(network=Network(rdma=rdma, **fields)) for rdma, fields, _ in rows] == [
+        wrong for _, _, wrong in rows
+    ]
 
 
 @pytest.mark.parametrize(("profile", "wrong"), [("privileged", []), ("baseline", ["network.rdma"])])
@@ -404,9 +401,8 @@ def test_rdma_hardware_of_the_node_needs_privileged_pods(profile, wrong):
     assert paths(network=Network(rdma=Rdma("host")), security=Security(profile)) == wrong
 
 
-@pytest.mark.parametrize(
-    ("scheduling", "wrong"),
-    [
+def test_each_gang_scheduler_has_its_own_fields():
+    rows = [
         (Scheduling("none"), []),
         (Scheduling("volcano", "q", min_member=1, min_resources={}), []),
         (Scheduling("volcano", schedule_timeout_seconds=1), ["scheduleTimeoutSeconds"]),
@@ -431,10 +427,11 @@ def test_rdma_hardware_of_the_node_needs_privileged_pods(profile, wrong):
         (Scheduling("none", topology=Together("zone", name="zones")), ["topology.name"]),
         (Scheduling("kueue", "q", topology=Together(slice=Slice("rack", 2))), []),
         (Scheduling("volcano", topology=Together("zone", slice=Slice("a", 2))), ["topology.slice"]),
-    ],
-)
-def test_each_gang_scheduler_has_its_own_fields(scheduling, wrong):
-    assert paths(scheduling=scheduling) == [f"scheduling.{name}" for name in wrong]
+    ]
+
+    assert [paths(scheduling=scheduling) for scheduling, _ in rows] == [
+        [f"scheduling.{name}" for name in wrong] for _, wrong in rows
+    ]
 
 
 @pytest.mark.parametrize("gang", ["kueue", "kai"])
@@ -522,9 +519,8 @@ def test_the_names_of_mlgens_own_objects_are_reserved(name):
     assert reported(role(name)) == [(f"roles.{name}", objects_of_mlgen)]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "is_secret"),
-    [
+def test_variables_that_look_like_secrets():
+    rows = [
         ("HF_TOKEN", "hf_x1", True),
         ("db_password", "x", True),
         ("AWS_SECRET_ACCESS_KEY", "x", True),
@@ -540,15 +536,15 @@ def test_the_names_of_mlgens_own_objects_are_reserved(name):
         ("TOKEN", "/run/token", False),
         ("TOKEN", "$(OTHER)", False),
         ("TOKEN", {"valueFrom": {}}, False),
-    ],
-)
-def test_variables_that_look_like_secrets(name, value, is_secret):
-    job = TrainingJob("ctr", "generic", {})
-    problems = _rules.contradictions(Topology(job, (role(spec={"env": {name: value}}),)))
+    ]
 
-    assert [p.path for p in problems] == [("spec", "roles", "worker", "env", name)] * is_secret
-    assert all(p.warning and p.code == "secret-in-env" for p in problems)
-    assert not any(value in p.message for p in problems)
+    for name, value, is_secret in rows:
+        job = TrainingJob("ctr", "generic", {})
+        problems = _rules.contradictions(Topology(job, (role(spec={"env": {name: value}}),)))
+
+        assert [p.path for p in problems] == [("spec", "roles", "worker", "env", name)] * is_secret
+        assert all(p.warning and p.code == "secret-in-env" for p in problems)
+        assert not any(value in p.message for p in problems)
 
 
 def test_secrets_in_a_template_are_found():
@@ -569,9 +565,8 @@ SAVES = {"code": {"mountPath": "/code", "files": {"a.py": "signal.signal(signal.
 HOOKED = {"containers": [{"name": "main", "lifecycle": {"preStop": {"exec": {"command": ["a"]}}}}]}
 
 
-@pytest.mark.parametrize(
-    ("command", "spec", "message"),
-    [
+def test_a_shell_that_keeps_a_signal_which_the_job_prepares_for():
+    rows = [
         (
             ("sh", "-c", "cd /code && torchrun train.py"),
             {"templates": (LONG,)},
@@ -594,16 +589,18 @@ HOOKED = {"containers": [{"name": "main", "lifecycle": {"preStop": {"exec": {"co
         (("sh", "-c", "python a.py"), {}, None),
         (("sh", "-c", "python a.py"), {"templates": ({"spec": LONG["spec"] | HOOKED},)}, None),
         (("sh", "-c", "python a.py"), {"templates": ({"spec": {}},), "volumes": {"a": {}}}, None),
-    ],
-)
-def test_a_shell_that_keeps_a_signal_which_the_job_prepares_for(command, spec, message):
-    job = TrainingJob("ctr", "generic", {})
-    worker = role(spec={"command": command} | spec, decides=True)
-    (*problems,) = _lifecycle.supervision_problems(job, [worker])
+    ]
 
-    consequence = ", so it is killed before it can save its state"
-    assert [p.message for p in problems] == ([message + consequence] if message else [])
-    assert all(problem.warning and problem.hint.startswith("write exec") for problem in problems)
+    for command, spec, message in rows:
+        job = TrainingJob("ctr", "generic", {})
+        worker = role(spec={"command": command} | spec, decides=True)
+        (*problems,) = _lifecycle.supervision_problems(job, [worker])
+
+        consequence = ", so it is killed before it can save its state"
+        assert [p.message for p in problems] == ([message + consequence] if message else [])
+        assert all(
+            problem.warning and problem.hint.startswith("write exec") for problem in problems
+        )
 
 
 KUEUE_LABEL, KAI_LABEL = "kueue.x-k8s.io/queue-name", "kai.scheduler/queue"
@@ -621,9 +618,8 @@ def queued(scheduling, metadata, of_job=None, **pod):
     return [problem.path[-1] for problem in problems if "the queue" in problem.message]
 
 
-@pytest.mark.parametrize(
-    ("scheduling", "metadata", "of_job", "wrong"),
-    [
+def test_a_job_has_one_queue():
+    rows = [
         (RESEARCH, {}, "research", []),
         (RESEARCH, {}, "ads", [KUEUE_LABEL]),
         (RESEARCH, {"labels": {KUEUE_LABEL: "ads"}}, None, [KUEUE_LABEL]),
@@ -633,10 +629,11 @@ def queued(scheduling, metadata, of_job=None, **pod):
         (Scheduling(), {"labels": {KAI_LABEL: "ads"}}, None, []),
         (Scheduling(), {"labels": {KAI_LABEL: "ads"}}, "research", [KAI_LABEL]),
         (Scheduling("volcano"), {}, "research", []),
-    ],
-)
-def test_a_job_has_one_queue(scheduling, metadata, of_job, wrong):
-    assert queued(scheduling, metadata, of_job) == wrong
+    ]
+
+    assert [queued(scheduling, metadata, of_job) for scheduling, metadata, of_job, _ in rows] == [
+        wrong for _, _, _, wrong in rows
+    ]
 
 
 def test_a_second_scheduler_may_have_its_own_queue():

@@ -51,9 +51,8 @@ def main(**fields):
     return {"spec": {"containers": [{"name": "main", **fields}, {"name": "other", "image": "o"}]}}
 
 
-@pytest.mark.parametrize(
-    ("roles", "spec", "path", "message", "fatal"),
-    [
+def test_a_command_line_that_contradicts_a_pytorch_job():
+    rows = [
         (
             workers(),
             {"command": torchrun("--nnodes=3")},
@@ -151,15 +150,15 @@ def main(**fields):
             "--nnodes=3 waits for 3 pods, but the job has 2",
             True,
         ),
-    ],
-)
-def test_a_command_line_that_contradicts_a_pytorch_job(roles, spec, path, message, fatal):
-    assert reported("pytorch", roles, **spec) == [(path, message, fatal)]
+    ]
+
+    assert [reported("pytorch", roles, **spec) for roles, spec, _, _, _ in rows] == [
+        [(path, message, fatal)] for _, _, path, message, fatal in rows
+    ]
 
 
-@pytest.mark.parametrize(
-    ("roles", "spec"),
-    [
+def test_a_command_line_that_fits_a_pytorch_job():
+    rows = [
         ({"master": {}, **workers()}, {"command": torchrun("--nnodes", "2:4")}),
         ({"master": {}, **workers()}, {"command": torchrun("--nnodes=$(PET_NNODES)")}),
         (workers(1), {"command": torchrun("--standalone", "--nnodes=1", "--node_rank=0")}),
@@ -228,10 +227,9 @@ def test_a_command_line_that_contradicts_a_pytorch_job(roles, spec, path, messag
                 ],
             },
         ),
-    ],
-)
-def test_a_command_line_that_fits_a_pytorch_job(roles, spec):
-    assert reported("pytorch", roles, **spec) == []
+    ]
+
+    assert [reported("pytorch", roles, **spec) for roles, spec in rows] == [[] for _, _ in rows]
 
 
 def test_replicas_of_a_generic_job_may_train_alone():
@@ -244,9 +242,8 @@ def test_replicas_of_a_generic_job_may_train_alone():
 SAME = "{} is the same in {} replicas, which need different values"
 
 
-@pytest.mark.parametrize(
-    ("framework", "roles", "env", "messages"),
-    [
+def test_a_constant_that_replicas_cannot_share():
+    rows = [
         ("pytorch", {"master": {}, **workers(3)}, {"RANK": "0"}, [SAME.format("RANK", 4)]),
         (
             "pytorch",
@@ -288,13 +285,13 @@ SAME = "{} is the same in {} replicas, which need different values"
                 SAME.format("DMLC_WORKER_ID", 2),
             ],
         ),
-    ],
-)
-def test_a_constant_that_replicas_cannot_share(framework, roles, env, messages):
-    problems = reported(framework, roles, env=env)
+    ]
 
-    assert {message for _, message, _ in problems} == set(messages)
-    assert not any(fatal for _, _, fatal in problems)
+    for framework, roles, env, messages in rows:
+        problems = reported(framework, roles, env=env)
+
+        assert {message for _, message, _ in problems} == set(messages)
+        assert not any(fatal for _, _, fatal in problems)
 
 
 @pytest.mark.parametrize("host", [False, True])
@@ -306,9 +303,8 @@ def test_a_constant_in_a_template_and_with_host_networking(host):
     ]
 
 
-@pytest.mark.parametrize(
-    ("roles", "spec"),
-    [
+def test_variables_that_replicas_can_have():
+    rows = [
         ({"master": {"env": {"RANK": "0"}}, **workers(1, env={"RANK": "1"})}, {}),
         (workers(1), {"env": {"RANK": "0", "WORLD_SIZE": "1"}}),
         (workers(3), {"env": {"RANK": "$(MLGEN_REPLICA_INDEX)", "WORLD_SIZE": "6"}}),
@@ -320,10 +316,9 @@ def test_a_constant_in_a_template_and_with_host_networking(host):
         ),
         (workers(3), {"env": {"PET_NNODES": "2"}, "command": torchrun("--nnodes=3")}),
         (workers(3), {"template": main(env=[{"name": "LOCAL_RANK", "value": "0"}])}),
-    ],
-)
-def test_variables_that_replicas_can_have(roles, spec):
-    assert reported("pytorch", roles, **spec) == []
+    ]
+
+    assert [reported("pytorch", roles, **spec) for roles, spec in rows] == [[] for _, _ in rows]
 
 
 def test_a_launcher_may_read_a_constant():
@@ -335,9 +330,8 @@ def test_a_launcher_may_read_a_constant():
 REFUSED = "mpirun refuses to start {} processes: the job has {} slots, {} on each of {} hosts"
 
 
-@pytest.mark.parametrize(
-    ("command", "workers", "options", "messages"),
-    [
+def test_mpirun_against_slots():
+    rows = [
         ("mpirun -np 8 solve", workers(gpus=4), {}, []),
         ("mpirun -np 9 solve", workers(gpus=4), {}, [(REFUSED.format(9, 8, 4, 2), True)]),
         ("mpirun -n 3 solve", workers(), {}, [(REFUSED.format(3, 2, 1, 2), True)]),
@@ -390,14 +384,14 @@ REFUSED = "mpirun refuses to start {} processes: the job has {} slots, {} on eac
             [("each worker has 4 slots, but only 1 GPU", False)],
         ),
         ("mpirun -n 8 lmp", workers(gpus=1), {"slotsPerWorker": 4}, []),
-    ],
-)
-def test_mpirun_against_slots(command, workers, options, messages):
-    roles = {"launcher": {"command": ["sh", "-c", command]}, **workers}
+    ]
 
-    problems = reported("mpi", roles, options=options)
+    for command, of, options, messages in rows:
+        roles = {"launcher": {"command": ["sh", "-c", command]}, **of}
 
-    assert [(message, fatal) for _, message, fatal in problems] == messages
+        problems = reported("mpi", roles, options=options)
+
+        assert [(message, fatal) for _, message, fatal in problems] == messages
 
 
 def test_variables_that_place_processes():
@@ -407,9 +401,8 @@ def test_variables_that_place_processes():
         assert reported("mpi", {"launcher": launcher, **workers()}) == []
 
 
-@pytest.mark.parametrize(
-    ("framework", "command", "options", "messages"),
-    [
+def test_horovodrun_and_deepspeed():
+    rows = [
         ("horovod", "horovodrun -np 2 --hostfile /etc/mpi/hostfile ./a.py", {}, []),
         ("horovod", "horovodrun -np 4 -H a:2,b:2 ./a.py", {}, []),
         ("horovod", "horovodrun --check-build", {}, []),
@@ -446,14 +439,14 @@ def test_variables_that_place_processes():
             {},
             ["--num_nodes=1, but the job has 2 workers"],
         ),
-    ],
-)
-def test_horovodrun_and_deepspeed(framework, command, options, messages):
-    roles = {"launcher": {"command": command.split()}, **workers()}
+    ]
 
-    problems = reported(framework, roles, options={"transport": "ssh", **options})
+    for framework, command, options, messages in rows:
+        roles = {"launcher": {"command": command.split()}, **workers()}
 
-    assert [message for _, message, _ in problems] == messages
+        problems = reported(framework, roles, options={"transport": "ssh", **options})
+
+        assert [message for _, message, _ in problems] == messages
 
 
 @pytest.mark.parametrize(
@@ -580,9 +573,8 @@ def test_submitter(command, message):
 GPUS, OWN = {"cpu": 1, "nvidia.com/gpu": 4}, {"resources": {"nvidia.com/gpu": 1}}
 
 
-@pytest.mark.parametrize(
-    ("framework", "roles", "options", "with_gpus"),
-    [
+def test_gpus_of_all_roles_are_for_those_that_compute():
+    rows = [
         ("mpi", {"launcher": {}, "worker": {}}, {}, ["worker"]),
         ("mpi", {"launcher": OWN, "worker": {}}, {}, ["launcher", "worker"]),
         (
@@ -602,17 +594,17 @@ GPUS, OWN = {"cpu": 1, "nvidia.com/gpu": 4}, {"resources": {"nvidia.com/gpu": 1}
         ("elasticdl", {"master": {}, "ps": {}, "worker": {}}, {}, ["worker"]),
         ("pytorch", {"master": {}, "worker": {}}, {}, ["master", "worker"]),
         ("generic", {"a": {}, "b": {}}, {}, ["a", "b"]),
-    ],
-)
-def test_gpus_of_all_roles_are_for_those_that_compute(framework, roles, options, with_gpus):
-    job = training_job(document(framework, roles, {"resources": GPUS, "options": options}))
+    ]
 
-    prepared = frameworks.without_idle_gpus(job)
+    for framework, roles, options, with_gpus in rows:
+        job = training_job(document(framework, roles, {"resources": GPUS, "options": options}))
 
-    assert [name for name, spec in prepared.roles.items() if spec.gpus] == with_gpus
-    for name, spec in prepared.roles.items():
-        assert spec.without_gpus == (name not in with_gpus)
-        assert spec.resources["limits"].get("cpu") == (None if roles[name] == OWN else "1")
+        prepared = frameworks.without_idle_gpus(job)
+
+        assert [name for name, spec in prepared.roles.items() if spec.gpus] == with_gpus
+        for name, spec in prepared.roles.items():
+            assert spec.without_gpus == (name not in with_gpus)
+            assert spec.resources["limits"].get("cpu") == (None if roles[name] == OWN else "1")
 
 
 def test_gpus_in_a_template_stay_with_a_launcher():

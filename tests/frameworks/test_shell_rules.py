@@ -1,7 +1,6 @@
 """How command lines start programs: what is reported, and jobs that look alike and are right."""
 
-import pytest
-from support import ROOT, stem
+from support import ROOT
 
 from mlgen import MlgenError, validate
 from mlgen.documents.files import Text
@@ -273,11 +272,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "path", "message"), WRONG)
-def test_a_program_that_does_not_start_or_end_as_meant(spec, path, message):
-    found = reported(**spec)
+def test_a_program_that_does_not_start_or_end_as_meant():
+    for spec, path, message in WRONG:
+        found = reported(**spec)
 
-    assert (path, message) in [(at, text) for at, text, _ in found]
+        assert (path, message) in [(at, text) for at, text, _ in found]
 
 
 RIGHT = [
@@ -350,10 +349,10 @@ RIGHT = [
 ]
 
 
-@pytest.mark.parametrize("spec", RIGHT)
-def test_jobs_that_look_alike_are_right(spec):
-    policy = {"runPolicy": {"cleanPodPolicy": "All"}}
-    assert reported(**spec, **(policy if "roles" in spec else {})) == []
+def test_jobs_that_look_alike_are_right():
+    for spec in RIGHT:
+        policy = {"runPolicy": {"cleanPodPolicy": "All"}}
+        assert reported(**spec, **(policy if "roles" in spec else {})) == []
 
 
 def program(text, **spec):
@@ -474,11 +473,11 @@ CONTRADICTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "path", "message"), CONTRADICTIONS)
-def test_a_launch_line_or_program_that_contradicts_the_job(spec, path, message):
-    found = reported(**spec)
+def test_a_launch_line_or_program_that_contradicts_the_job():
+    for spec, path, message in CONTRADICTIONS:
+        found = reported(**spec)
 
-    assert (path, message) in [(at, text) for at, text, _ in found]
+        assert (path, message) in [(at, text) for at, text, _ in found]
 
 
 FITTING = [
@@ -492,14 +491,14 @@ FITTING = [
 ]
 
 
-@pytest.mark.parametrize("spec", FITTING)
-def test_launch_lines_and_programs_that_fit(spec):
-    policy = {"runPolicy": {"cleanPodPolicy": "All"}}
-    assert reported(**spec, **(policy if "roles" in spec else {})) == []
+def test_launch_lines_and_programs_that_fit():
+    for spec in FITTING:
+        policy = {"runPolicy": {"cleanPodPolicy": "All"}}
+        assert reported(**spec, **(policy if "roles" in spec else {})) == []
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "tests/cluster/jobs").glob("*.yaml")), ids=stem)
-def test_jobs_that_train_on_the_cluster_are_right(file):
-    found = attempt([Text(file.name, file.read_text())], Options()).problems
+def test_jobs_that_train_on_the_cluster_are_right():
+    for file in sorted((ROOT / "tests/cluster/jobs").glob("*.yaml")):
+        found = attempt([Text(file.name, file.read_text())], Options()).problems
 
-    assert [str(each) for each in found if each.code in ("launch", "exit-code")] == []
+        assert [str(each) for each in found if each.code in ("launch", "exit-code")] == []

@@ -15,9 +15,8 @@ SEEDS = ["a\nb # c\nd\n"]
 WARNING = "job.yaml:1:1: warning: is odd [differs]\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "outcome", "flaw"),
-    [
+def test_what_is_wrong_with_an_outcome_is_noticed():
+    rows = [
         ("render", Outcome(0, "a: 1\n", WARNING, ""), ""),
         ("render", Outcome(1, "", WARNING + PROBLEM, ""), ""),
         ("graph", Outcome(2, "", "Error: job.yaml has no jobs\n", ""), ""),
@@ -30,13 +29,13 @@ WARNING = "job.yaml:1:1: warning: is odd [differs]\n"
         ("render", Outcome(1, "", f"\x1b[2J{PROBLEM}", ""), r"prints '\x1b' in"),
         ("show", Outcome(0, "job \u202e\n", "", ""), r"prints '\u202e' in"),
         ("render", Outcome(1, "", f"Traceback (most recent call last)\n{PROBLEM}", ""), "prints a"),
-    ],
-)
-def test_what_is_wrong_with_an_outcome_is_noticed(name, outcome, flaw):
-    (found,) = [*flaws(COMMANDS[name], outcome)] or [""]
+    ]
 
-    assert found.startswith(flaw)
-    assert bool(found) == bool(flaw)
+    for name, outcome, flaw in rows:
+        (found,) = [*flaws(COMMANDS[name], outcome)] or [""]
+
+        assert found.startswith(flaw)
+        assert bool(found) == bool(flaw)
 
 
 def test_every_command_bears_a_job(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner
-from support import FILES, ROOT
+from support import ROOT, each_file
 
 from mlgen import Options, validate
 from mlgen.cli import main
@@ -42,7 +42,7 @@ def test_the_text_formats(name, form, message):
     assert drawing(job, form) == message
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+@each_file()
 def test_every_picture_is_complete(file):
     for job in validate(str(file)).jobs:
         parts = picture(job)

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import ROOT, load_all, without_totals
+from support import ROOT, each_file, load_all, without_totals
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from mlgen.cli import main
@@ -160,12 +160,12 @@ def test_manifests(name, manifest):
     assert text == manifest
 
 
-def test_the_step_applies_everything_except_permissions_and_tensorboard(any_file, render):
-    outer, inner = printed(any_file)
-    rendered = load_all(render(any_file))
+@each_file()
+def test_the_step_applies_everything_except_permissions_and_tensorboard(file, objects):
+    outer, inner = printed(file)
     names = [
         (item["kind"], item["metadata"]["name"])
-        for item in rendered
+        for item in objects
         if not item["metadata"]["name"].endswith(
             ("-supervisor", ".supervisor", ".status", "-kueue")
         )
@@ -183,15 +183,17 @@ def test_the_step_applies_everything_except_permissions_and_tensorboard(any_file
     assert parameters(workflow)["manifests"] == outer[-2]["metadata"]["name"]
 
 
-def test_only_objects_that_the_step_applies_have_the_label_of_the_job(any_file):
-    outer, inner = printed(any_file)
+@each_file()
+def test_only_objects_that_the_step_applies_have_the_label_of_the_job(file):
+    outer, inner = printed(file)
 
     assert all("mlgen.dev/job" not in item["metadata"]["labels"] for item in outer[:-1])
     assert all("mlgen.dev/job" in item["metadata"]["labels"] for item in inner)
 
 
-def test_the_workflow_replaces_ttl_cleanup_and_supervisor(any_file):
-    _, inner = printed(any_file)
+@each_file()
+def test_the_workflow_replaces_ttl_cleanup_and_supervisor(file):
+    _, inner = printed(file)
     specs = [item["spec"] for item in inner if item["kind"] in ("Job", "StatefulSet")]
 
     assert specs
@@ -200,22 +202,23 @@ def test_the_workflow_replaces_ttl_cleanup_and_supervisor(any_file):
     assert not [item for item in inner if item["metadata"]["name"].endswith("supervisor")]
 
 
-def test_the_program_can_read_the_manifests_and_the_plan(any_file):
+@each_file()
+def test_the_program_can_read_the_manifests_and_the_plan(file):
     """Its regular expressions find the same as PyYAML, and the place of each object's owner."""
-    outer, inner = printed(any_file)
+    outer, inner = printed(file)
     (data,) = (o["data"] for o in outer if o["metadata"]["name"].endswith(".manifests"))
     documents = step.documents(data["manifests.yaml"])
 
     assert [step.head(text) for text in documents] == [
         (o["apiVersion"], o["kind"], o["metadata"]["name"]) for o in inner
     ]
-    owned = yaml.safe_load_all("---\n".join(step.owned(text, [{"uid": 1}]) for text in documents))
+    owned = load_all("---\n".join(step.owned(text, [{"uid": 1}]) for text in documents))
     assert [
         {**o, "metadata": {**o["metadata"], "ownerReferences": [{"uid": 1}]}} for o in inner
-    ] == list(owned)
+    ] == owned
     names = {o["metadata"]["name"] for o in inner if o["kind"] in ("Job", "StatefulSet")}
     assert names == {item.name for item in plan(outer).workloads}
-    assert ("step.py" in data) == ("supervisor-image" not in any_file.stem)
+    assert ("step.py" in data) == ("supervisor-image" not in file.stem)
 
 
 @pytest.mark.parametrize("restart", ["", "Never", "ExitCode"])

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from support import ROOT, load_all
 
 from mlgen import MlgenError
+from mlgen.cli import main
 from mlgen.integrations.argocd import Application, generate, read
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.result import Options
@@ -76,19 +78,21 @@ def environment(parameters=None, **variables):
 
 
 def run(folder, command="generate", parameters=None, **variables):
-    done = subprocess.run(
-        COMMANDS[command],
-        cwd=folder,
-        env=environment(parameters, **variables),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode in (0, 1)
+    """Run a command of the plugin in this process."""
+    program, *words = COMMANDS[command]
+    assert program == "mlgen"
+    here, env = Path.cwd(), environment(parameters, **variables)
+    os.chdir(folder)
+    try:
+        unset = dict.fromkeys(os.environ.keys() - env.keys())
+        done = CliRunner().invoke(main, words, env=unset | env, catch_exceptions=False)
+    finally:
+        os.chdir(here)
+    assert done.exit_code in (0, 1)
     if command == "generate":
         # With an empty output, Argo CD would delete everything.
-        assert bool(done.stdout) == (done.returncode == 0)
-    return done.returncode, done.stdout, done.stderr
+        assert bool(done.stdout) == (done.exit_code == 0)
+    return done.exit_code, done.stdout, done.stderr
 
 
 def objects(text):
@@ -111,8 +115,19 @@ def test_the_manifests_of_a_folder_are_those_of_render(app):
     (app / "claim.yml").write_text("# mine\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
     (app / "notes.txt").write_text("{{ no manifest }}")
 
-    assert run(app, "init") == (0, "", "")
-    assert run(app) == (0, rendered(".", "-n", "vision", cwd=app), "")
+    expected = rendered(".", "-n", "vision", cwd=app)
+    for command, text in (("init", ""), ("generate", expected)):
+        done = subprocess.run(
+            COMMANDS[command],
+            cwd=app,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert (0, text, "") == (done.returncode, done.stdout, done.stderr)
+        assert (0, text, "") == run(app, command)
 
 
 def test_the_namespace_of_the_application_is_a_default(app):

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support import FIXTURES, RESOURCES, ROOT, load_all
+from support import FIXTURES, RESOURCES, ROOT, each_file, load_all
 
 from mlgen import MlgenError, Options, __version__
 from mlgen.cli import main
@@ -157,9 +157,9 @@ SOME = [path for path in FIXTURES if path.stem.endswith(FEATURES)]
 """Job files with a supervisor, Services, a PodGroup, permissions or a ConfigMap."""
 
 
-@pytest.mark.parametrize("path", [*SOME, *RESOURCES], ids=lambda path: path.stem)
-def test_the_annotation_of_helm_4_is_on_every_object_and_not_on_pod_templates(path):
-    code, out, err = run("---\n".join(annotated(path.read_text())))
+@each_file(files=[*SOME, *RESOURCES])
+def test_the_annotation_of_helm_4_is_on_every_object_and_not_on_pod_templates(file):
+    code, out, err = run("---\n".join(annotated(file.read_text())))
 
     assert 0 == code, err
     items = load_all(out)

@@ -28,14 +28,16 @@ def test_hints_change_nothing_for_validators(validator):
     assert messages(plain) <= messages(SCHEMA)
 
 
-@pytest.mark.parametrize("name", frameworks.names())
-def test_a_snippet_of_every_framework_renders(name):
-    item = SNIPPETS[f"TrainingJob: {name}"]
-    text = re.sub(r"\$\{\d:([^}]*)\}", r"\1", item["bodyText"])
+def test_a_snippet_of_every_framework_renders():
+    for name in frameworks.names():
+        item = SNIPPETS[f"TrainingJob: {name}"]
+        text = re.sub(r"\$\{\d:([^}]*)\}", r"\1", item["bodyText"])
 
-    # ElasticDL's master needs its rights.
-    assert {"rights"} >= {warning.code for warning in mlgen.validate(f"{text}\n").warnings}
-    assert ("train", "example/train:1") == tuple(re.findall(r"\$\{\d:([^}]*)\}", item["bodyText"]))
+        # ElasticDL's master needs its rights.
+        assert {"rights"} >= {warning.code for warning in mlgen.validate(f"{text}\n").warnings}
+        assert ("train", "example/train:1") == tuple(
+            re.findall(r"\$\{\d:([^}]*)\}", item["bodyText"])
+        )
 
 
 def test_every_value_with_a_meaning_has_it():

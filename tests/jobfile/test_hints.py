@@ -70,11 +70,11 @@ def test_every_field_of_a_container_has_its_place_in_the_template():
     }
 
 
-@pytest.mark.parametrize("framework", frameworks.names())
-def test_every_option_of_a_framework_has_its_place_in_options(framework):
-    job = job_file(framework)
-    for option in job.options:
-        assert hint(option, 1, framework=framework) == f"write spec.options.{option}: 1"
+def test_every_option_of_a_framework_has_its_place_in_options():
+    for framework in frameworks.names():
+        job = job_file(framework)
+        for option in job.options:
+            assert hint(option, 1, framework=framework) == f"write spec.options.{option}: 1"
 
 
 def test_an_option_of_other_frameworks_names_them():
@@ -84,20 +84,16 @@ def test_an_option_of_other_frameworks_names_them():
     assert hint("TRANSPORT", "ssh", ("spec", "options")) == message
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"), [(SPEC, "roles.launcher.replicas: 2"), (WORKER, "replicas: 2")]
-)
-@pytest.mark.parametrize("name", ["nodes", "numWorkers", "num-workers", "NNODES", "world_size"])
-def test_a_number_of_nodes_is_that_of_replicas(name, path, expected):
-    roles = {"launcher": {}, "trainer": {}}
-    expected = expected if path == SPEC else "replicas: 2"
+def test_a_number_of_nodes_is_that_of_replicas():
+    for path, expected in [(SPEC, "roles.launcher.replicas: 2"), (WORKER, "replicas: 2")]:
+        for name in ["nodes", "numWorkers", "num-workers", "NNODES", "world_size"]:
+            roles = {"launcher": {}, "trainer": {}}
 
-    assert hint(name, 2, path, "generic", roles=roles) == f"write {expected}"
+            assert hint(name, 2, path, "generic", roles=roles) == f"write {expected}"
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
+def test_a_name_in_spec_has_its_place():
+    rows = [
         ("gpus", 8, "write resources: {nvidia.com/gpu: 8}"),
         ("memory", "64Gi", "write resources: {memory: 64Gi}"),
         ("gpu", {"count": 8}, "write resources: {nvidia.com/gpu: …}"),
@@ -136,10 +132,9 @@ def test_a_number_of_nodes_is_that_of_replicas(name, path, expected):
         ("command_", "x", 'did you mean "command"?'),
         ("xgb_replica_specs", {}, "write spec.roles: {master: …, worker: …}"),
         ("rol", {}, 'did you mean "roles"?'),
-    ],
-)
-def test_a_name_in_spec_has_its_place(name, value, expected):
-    assert hint(name, value) == expected
+    ]
+
+    assert [hint(name, value) for name, value, _ in rows] == [expected for _, _, expected in rows]
 
 
 @pytest.mark.parametrize(
@@ -158,9 +153,8 @@ def test_a_name_in_a_volume_has_its_short_form(name, value, expected):
     assert for_field(job_file(), ("spec", "volumes", "data"), name, value, known) == expected
 
 
-@pytest.mark.parametrize(
-    ("path", "name", "expected"),
-    [
+def test_a_name_elsewhere_has_its_place():
+    rows = [
         (("spec", "waitFor", 0), "rol", 'did you mean "role"?'),
         (("spec", "wait"), "rolle", 'did you mean "role"?'),
         (("spec", "wait"), "rol", 'did you mean "role"?'),
@@ -170,15 +164,15 @@ def test_a_name_in_a_volume_has_its_short_form(name, value, expected):
         ((), "gpus", "write spec.resources: {nvidia.com/gpu: x}"),
         ((), "volumeMounts", "write spec.volumes: {NAME: {mountPath: …}}"),
         ((), "limits", "write spec.resources.limits: x"),
-    ],
-)
-def test_a_name_elsewhere_has_its_place(path, name, expected):
-    assert for_field(job_file(), path, name, "x", ["role", "until"]) == expected
+    ]
+
+    assert [
+        for_field(job_file(), path, name, "x", ["role", "until"]) for path, name, _ in rows
+    ] == [expected for _, _, expected in rows]
 
 
-@pytest.mark.parametrize(
-    ("framework", "name", "expected"),
-    [
+def test_a_name_in_roles_that_is_no_role_has_its_place():
+    rows = [
         ("pytorch", "MASTER", 'did you mean "master"?'),
         ("pytorch", "master", ""),
         ("pytorch", "runPolicy", "move it to spec.runPolicy"),
@@ -186,10 +180,11 @@ def test_a_name_elsewhere_has_its_place(path, name, expected):
         ("pytorch", "wrker", 'did you mean "worker"?'),
         ("generic", "runPolicy", "move it to spec.runPolicy"),
         ("generic", "any", ""),
-    ],
-)
-def test_a_name_in_roles_that_is_no_role_has_its_place(framework, name, expected):
-    assert job_file(framework, roles={name: 2}).for_role(name) == expected
+    ]
+
+    assert [job_file(framework, roles={name: 2}).for_role(name) for framework, name, _ in rows] == [
+        expected for _, _, expected in rows
+    ]
 
 
 @pytest.mark.parametrize(
@@ -258,9 +253,8 @@ def test_confusions_are_normalized_and_lead_to_fields_that_exist():
             assert field in spec
 
 
-@pytest.mark.parametrize(
-    ("text", "command", "expected"),
-    [
+def test_a_command_line_is_a_list_of_words():
+    rows = [
         ("python train.py", True, "[python, train.py]"),
         ("--lr 0.1 --name 'a b'", False, '[--lr, "0.1", --name, "a b"]'),
         ("cd /app && make", True, '[sh, -c, "cd /app && make"]'),
@@ -269,10 +263,11 @@ def test_confusions_are_normalized_and_lead_to_fields_that_exist():
         ("echo 'a", False, '[echo, "\'a"]'),
         ("x && " * 40, True, '[sh, -c, "…"], with all of it as the last item'),
         ("python train.py " + "--a b " * 40, True, "[python, train.py, --a, …]"),
-    ],
-)
-def test_a_command_line_is_a_list_of_words(text, command, expected):
-    assert words(text, command=command) == expected
+    ]
+
+    assert [words(text, command=command) for text, command, _ in rows] == [
+        expected for _, _, expected in rows
+    ]
 
 
 PLAIN = st.recursive(
@@ -301,14 +296,16 @@ def test_a_shown_command_is_read_as_the_words_that_a_shell_reads():
     assert len(words(text, command=True)) <= MAX_FLOW
 
 
-@pytest.mark.parametrize(
-    ("path", "types", "value", "expected"),
-    [
+MANY = f"{{A0: {'x' * 20}, …}}"
+
+
+def test_a_value_of_another_type_is_written_as_the_right_one():
+    rows = [
         (("env",), ["object"], [{"name": "A", "value": "1"}, {"name": "B"}], '{A: "1", B: ""}'),
         (("env",), ["object"], ["A=1", "B"], ""),
         (("env",), ["object"], [{"name": ["A"]}], ""),
         (("env",), ["object"], [{"name": "A" * 200}], f"{{{'A' * 200}: …}}"),
-        (("env",), ["object"], [{"name": f"A{i}", "value": "x" * 20} for i in range(9)], None),
+        (("env",), ["object"], [{"name": f"A{i}", "value": "x" * 20} for i in range(9)], MANY),
         (("volumes",), ["object"], [{"name": "d", "nfs": {}}], "{d: {mountPath: …, nfs: {}}}"),
         (("spec", "roles", "worker"), ["object"], 2, "{replicas: 2}"),
         (("args",), ["array"], 8, '["8"]'),
@@ -340,11 +337,9 @@ def test_a_shown_command_is_read_as_the_words_that_a_shell_reads():
             *(("tolerations", 0), ["object"], "gpu:NoSchedule"),
             "{key: gpu, operator: Exists, effect: NoSchedule}",
         ),
-    ],
-)
-def test_a_value_of_another_type_is_written_as_the_right_one(path, types, value, expected):
-    text = str(value) if isinstance(value, int) else None
-    if expected is None:
-        expected = f"{{A0: {'x' * 20}, …}}"
+    ]
 
-    assert for_type(path, types, value, text) == (expected and f"write {expected}")
+    for path, types, value, expected in rows:
+        text = str(value) if isinstance(value, int) else None
+
+        assert for_type(path, types, value, text) == (expected and f"write {expected}")

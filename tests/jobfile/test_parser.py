@@ -60,9 +60,8 @@ def test_a_supervisor_may_be_disabled(supervisor):
     assert parsed(supervisor=supervisor).supervisor is supervisor
 
 
-@pytest.mark.parametrize(
-    ("name", "kept"),
-    [
+def test_annotations_that_track_the_file_are_dropped():
+    rows = [
         ("example.com/team", True),
         ("config.kubernetes.io/depends-on", True),
         ("config.kubernetes.io/index", False),
@@ -71,42 +70,77 @@ def test_a_supervisor_may_be_disabled(supervisor):
         ("internal.config.kubernetes.io/path", False),
         ("internal.kpt.dev/upstream-identifier", False),
         ("kustomize.config.k8s.io/needs-hash", False),
-    ],
-)
-def test_annotations_that_track_the_file_are_dropped(name, kept):
-    assert dict(parsed(metadata={"annotations": {name: "x"}}).annotations) == (
-        {name: "x"} if kept else {}
-    )
+    ]
+
+    assert [
+        dict(parsed(metadata={"annotations": {name: "x"}}).annotations) for name, _ in rows
+    ] == [{name: "x"} if kept else {} for name, kept in rows]
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "attribute", "expected"),
-    [
+def test_a_field_of_the_job():
+    rows = [
         ("options", {"a": 1}, "options", {"a": 1}),
         ("volumes", {"a": {"pvc": "b"}}, "volumes", {"a": {"pvc": "b"}}),
-        ("runPolicy", {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 9}, "run_policy",
-         RunPolicy(clean_pod_policy="All", ttl_seconds_after_finished=9)),
-        ("successPolicy", {"role": "worker", "replicas": 2}, "success_policy",
-         SuccessPolicy("worker", 2)),
+        (
+            "runPolicy",
+            {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 9},
+            "run_policy",
+            RunPolicy(clean_pod_policy="All", ttl_seconds_after_finished=9),
+        ),
+        (
+            "successPolicy",
+            {"role": "worker", "replicas": 2},
+            "success_policy",
+            SuccessPolicy("worker", 2),
+        ),
         ("wait", {"timeoutSeconds": 5}, "wait", WaitPolicy(5)),
-        ("security", {"runAsUser": 1, "fsGroup": 2}, "security",
-         Security(run_as_user=1, fs_group=2)),
-        ("helpers", {"waitImage": "w", "kubectlImage": "k", "gitImage": "g"}, "helpers",
-         Helpers("w", "k", "g")),
-        ("network", {"host": False, "hostPorts": {"base": 1, "allowReserved": True}}, "network",
-         Network(host=False, host_ports=HostPorts(1, allow_reserved=True))),
-        ("network", {"rdma": {"mode": "sriov", "networks": ["a", "b"]}}, "network",
-         Network(rdma=Rdma(mode="sriov", networks=("a", "b")))),
-        ("scheduling", {"topology": {"key": "a"}, "spread": {"key": "b", "mode": "preferred"}},
-         "scheduling", Scheduling(topology=Together("a"), spread=Placement("b", "preferred"))),
-        ("scheduling", {"minResources": {"cpu": 8, "memory": "4Gi"}}, "scheduling",
-         Scheduling(min_resources={"cpu": "8", "memory": "4Gi"})),
-        ("tensorboard", {"logDir": "/logs", "resources": {"cpu": 1}}, "tensorboard",
-         Tensorboard("/logs", resources={"limits": {"cpu": "1"}})),
-    ],
-)  # fmt: skip
-def test_a_field_of_the_job(field, value, attribute, expected):
-    assert getattr(parsed({field: value}), attribute) == expected
+        (
+            "security",
+            {"runAsUser": 1, "fsGroup": 2},
+            "security",
+            Security(run_as_user=1, fs_group=2),
+        ),
+        (
+            "helpers",
+            {"waitImage": "w", "kubectlImage": "k", "gitImage": "g"},
+            "helpers",
+            Helpers("w", "k", "g"),
+        ),
+        (
+            "network",
+            {"host": False, "hostPorts": {"base": 1, "allowReserved": True}},
+            "network",
+            Network(host=False, host_ports=HostPorts(1, allow_reserved=True)),
+        ),
+        (
+            "network",
+            {"rdma": {"mode": "sriov", "networks": ["a", "b"]}},
+            "network",
+            Network(rdma=Rdma(mode="sriov", networks=("a", "b"))),
+        ),
+        (
+            "scheduling",
+            {"topology": {"key": "a"}, "spread": {"key": "b", "mode": "preferred"}},
+            "scheduling",
+            Scheduling(topology=Together("a"), spread=Placement("b", "preferred")),
+        ),
+        (
+            "scheduling",
+            {"minResources": {"cpu": 8, "memory": "4Gi"}},
+            "scheduling",
+            Scheduling(min_resources={"cpu": "8", "memory": "4Gi"}),
+        ),
+        (
+            "tensorboard",
+            {"logDir": "/logs", "resources": {"cpu": 1}},
+            "tensorboard",
+            Tensorboard("/logs", resources={"limits": {"cpu": "1"}}),
+        ),
+    ]
+
+    assert [getattr(parsed({field: value}), attribute) for field, value, attribute, _ in rows] == [
+        expected for _, _, _, expected in rows
+    ]
 
 
 @pytest.mark.parametrize(
@@ -143,17 +177,17 @@ def test_variables_and_volumes_of_a_role_are_added(field):
     assert list(getattr(role, field).items()) == [("a", "1"), ("b", "2"), ("c", "3")]
 
 
-@pytest.mark.parametrize(
-    ("shared", "own", "templates"),
-    [
+def test_the_template_of_a_role_comes_last():
+    rows = [
         ({}, {}, ()),
         ({"template": {"a": 1}}, {}, ({"a": 1},)),
         ({}, {"template": {"b": 2}}, ({"b": 2},)),
         ({"template": {"a": 1}}, {"template": {"b": 2}}, ({"a": 1}, {"b": 2})),
-    ],
-)
-def test_the_template_of_a_role_comes_last(shared, own, templates):
-    assert worker(own, **shared).templates == templates
+    ]
+
+    assert [worker(own, **shared).templates for shared, own, _ in rows] == [
+        templates for _, _, templates in rows
+    ]
 
 
 def test_lists_and_quantities_of_a_role():
@@ -172,9 +206,8 @@ def test_lists_and_quantities_of_a_role():
     assert role.wait_for == (WaitFor("ps", "port"), WaitFor("chief", "name"))
 
 
-@pytest.mark.parametrize(
-    ("resources", "expected"),
-    [
+def test_resources_outside_of_requests_and_limits_are_limits():
+    rows = [
         ({}, {}),
         ({"cpu": 2}, {"limits": {"cpu": "2"}}),
         ({"requests": {"cpu": 1}}, {"requests": {"cpu": "1"}}),
@@ -183,10 +216,11 @@ def test_lists_and_quantities_of_a_role():
             {"cpu": 2, "memory": "1Gi", "requests": {"cpu": 1}},
             {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}},
         ),
-    ],
-)
-def test_resources_outside_of_requests_and_limits_are_limits(resources, expected):
-    assert worker({"resources": resources}).resources == expected
+    ]
+
+    assert [worker({"resources": resources}).resources for resources, _ in rows] == [
+        expected for _, expected in rows
+    ]
 
 
 def with_limits(*names):
@@ -194,9 +228,8 @@ def with_limits(*names):
     return {"template": {"spec": {"containers": [{"name": "main", "resources": resources}]}}}
 
 
-@pytest.mark.parametrize(
-    ("role", "gpus"),
-    [
+def test_a_limit_for_gpus_is_recognized():
+    rows = [
         ({"resources": {"nvidia.com/gpu": 1}}, True),
         ({"resources": {"amd.com/gpu": 1}}, True),
         ({"resources": {"limits": {"nvidia.com/mig-1g.5gb": 1}}}, True),
@@ -208,7 +241,7 @@ def with_limits(*names):
         ({"template": {"spec": None}}, False),
         ({"template": {"spec": {"containers": None}}}, False),
         ({"template": {"spec": {"containers": [{"resources": None}]}}}, False),
-    ],
-)
-def test_a_limit_for_gpus_is_recognized(role, gpus):
-    assert worker(role).gpus is gpus
+    ]
+
+    for role, gpus in rows:
+        assert worker(role).gpus is gpus

@@ -158,19 +158,19 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_defaults_of_a_part_are_those_of_its_dataclass(part):
+def test_defaults_of_a_part_are_those_of_its_dataclass():
     """Empty tuples, and fields without a default in the dataclass, have none in the schema."""
-    fields = {
-        field.name: None if field.default in ((), dataclasses.MISSING) else field.default
-        for field in dataclasses.fields(PARTS[part])
-    }
-    node = MERGED["properties"]["spec"]
-    for name in part.split("/"):
-        node = node["properties"][name]
-    defaults = {snake(n): resolved(p).get("default") for n, p in node["properties"].items()}
+    for part, of in PARTS.items():
+        fields = {
+            field.name: None if field.default in ((), dataclasses.MISSING) else field.default
+            for field in dataclasses.fields(of)
+        }
+        node = MERGED["properties"]["spec"]
+        for name in part.split("/"):
+            node = node["properties"][name]
+        defaults = {snake(n): resolved(p).get("default") for n, p in node["properties"].items()}
 
-    assert fields == defaults
+        assert fields == defaults
 
 
 def test_defaults_of_a_role_are_those_of_its_dataclass():

@@ -1,15 +1,12 @@
 """Host names in texts: names of replicas, and names of Services."""
 
-import pytest
-
 from mlgen.kubernetes.addresses import host_pattern, indexes, names_service
 
 PATTERN = host_pattern(["a-ps", "a-ps-b"])
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_names_of_replicas_are_found():
+    rows = [
         ("a-ps-0", ("a-ps", "0", "", None)),
         ("--ps=a-ps-12:2222", ("a-ps", "12", "", "2222")),
         ("tcp://a-ps-0:22/x", ("a-ps", "0", "", "22")),
@@ -25,28 +22,26 @@ PATTERN = host_pattern(["a-ps", "a-ps-b"])
         ("'a-ps-%d' % i", ("a-ps", "%d", "", None)),
         ("'a-ps-' + i", ("a-ps", "", "", None)),
         ("a-ps-", ("a-ps", "", "", None)),
-    ],
-)
-def test_names_of_replicas_are_found(text, expected):
-    match = PATTERN.search(text)
+    ]
 
-    assert match.group("name", "index", "domain", "port") == expected
+    for text, expected in rows:
+        match = PATTERN.search(text)
+
+        assert match.group("name", "index", "domain", "port") == expected
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_parts_of_paths_and_of_longer_names_are_not():
+    rows = [
         *("a-ps", "a-ps-x", "a-ps-01", "a-ps-0-b", "a-ps-0_b", "/data/a-ps-0", "a-ps-0/x"),
         *("b-a-ps-0", "x.a-ps-0", "$(P)a-ps-0", "a-ps-0.Txt", "aa-ps-0", "${P}a-ps-0"),
-    ],
-)
-def test_parts_of_paths_and_of_longer_names_are_not(text):
-    assert PATTERN.search(text) is None
+    ]
+
+    for text in rows:
+        assert PATTERN.search(text) is None
 
 
-@pytest.mark.parametrize(
-    ("domain", "namespace", "expected"),
-    [
+def test_a_service_has_a_namespace_where_a_pod_has_a_subdomain():
+    rows = [
         ("", None, True),
         (".n", None, False),
         (".n:80", None, True),
@@ -59,14 +54,15 @@ def test_parts_of_paths_and_of_longer_names_are_not(text):
         (".a.n.svc", None, False),
         (".a.svc", None, True),
         (".example.com", None, False),
-    ],
-)
-def test_a_service_has_a_namespace_where_a_pod_has_a_subdomain(domain, namespace, expected):
-    assert expected == names_service(PATTERN.search(f"a-ps-0{domain}"), "a", namespace)
+    ]
+
+    assert [expected for _, _, expected in rows] == [
+        names_service(PATTERN.search(f"a-ps-0{domain}"), "a", namespace)
+        for domain, namespace, _ in rows
+    ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("3", [3]), ("[1-2]", [1, 2]), ("$(I)", [0, 1, 2]), ("", [0, 1, 2])]
-)
-def test_a_placeholder_stands_for_all_replicas(text, expected):
-    assert expected == list(indexes(text, 3))
+def test_a_placeholder_stands_for_all_replicas():
+    rows = [("3", [3]), ("[1-2]", [1, 2]), ("$(I)", [0, 1, 2]), ("", [0, 1, 2])]
+
+    assert [expected for _, expected in rows] == [list(indexes(text, 3)) for text, _ in rows]

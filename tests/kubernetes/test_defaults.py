@@ -27,9 +27,8 @@ def test_images_without_a_version_are_always_pulled(image, policy):
     assert policy == container["imagePullPolicy"]({"image": image})
 
 
-@pytest.mark.parametrize(
-    ("field", "spec", "default"),
-    [
+def test_defaults_of_a_job_depend_on_its_other_fields():
+    rows = [
         ("completions", {}, 1),
         ("completions", {"parallelism": 2}, None),
         ("backoffLimit", {}, 6),
@@ -37,10 +36,9 @@ def test_images_without_a_version_are_always_pulled(image, policy):
         ("backoffLimit", {"backoffLimitPerIndex": 0}, 2147483647),
         ("podReplacementPolicy", {}, "TerminatingOrFailed"),
         ("podReplacementPolicy", {"podFailurePolicy": {}}, "Failed"),
-    ],
-)
-def test_defaults_of_a_job_depend_on_its_other_fields(field, spec, default):
-    assert default == JOB[field](spec)
+    ]
+
+    assert [default for _, _, default in rows] == [JOB[field](spec) for field, spec, _ in rows]
 
 
 def test_a_service_forwards_to_its_own_port():

@@ -17,9 +17,8 @@ def pod(*containers, init=(), **fields):
 SIDECAR = container(sidecar=True, cpu="3")
 
 
-@pytest.mark.parametrize(
-    ("spec", "requests"),
-    [
+def test_the_scheduler_reserves_the_largest_amount_at_any_time():
+    rows = [
         (pod(container(cpu="1", memory="1Gi"), container(cpu=1)), {"cpu": "2", "memory": "1Gi"}),
         (pod(container(cpu="1"), init=[container(cpu="2"), container(cpu="2")]), {"cpu": "2"}),
         (pod(container(cpu="2"), init=[container(cpu="4"), SIDECAR]), {"cpu": "5"}),
@@ -30,24 +29,21 @@ SIDECAR = container(sidecar=True, cpu="3")
             {"cpu": "8", "memory": "1"},
         ),
         ({"containers": [{"name": "main"}], "initContainers": None}, {}),
-    ],
-)
-def test_the_scheduler_reserves_the_largest_amount_at_any_time(spec, requests):
-    assert requests == pod_resources.requests(spec)
+    ]
+
+    assert [requests for _, requests in rows] == [pod_resources.requests(spec) for spec, _ in rows]
 
 
-@pytest.mark.parametrize(
-    ("spec", "limits"),
-    [
+def test_a_container_without_a_limit_may_use_all_of_the_node():
+    rows = [
         (pod(container(limits={"cpu": 1}), container(limits={"cpu": 2})), {"cpu": "3"}),
         (pod(container(limits={"cpu": 1, "a/gpu": 8}), container()), {"a/gpu": "8"}),
         (pod(container(limits={"cpu": 1}), init=[SIDECAR]), {}),
         (pod(container(limits={"cpu": 1}), init=[container()]), {"cpu": "1"}),
         (pod(container(), resources={"limits": {"cpu": "8"}}), {"cpu": "8"}),
-    ],
-)
-def test_a_container_without_a_limit_may_use_all_of_the_node(spec, limits):
-    assert limits == pod_resources.limits(spec)
+    ]
+
+    assert [limits for _, limits in rows] == [pod_resources.limits(spec) for spec, _ in rows]
 
 
 def test_init_containers_do_not_run_while_the_pod_does():

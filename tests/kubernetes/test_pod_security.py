@@ -111,13 +111,13 @@ def test_a_pod_that_breaks_no_rule_is_restricted():
     assert "restricted" == level([])
 
 
-@pytest.mark.parametrize(("field", "bad", "good", "broken", "message"), FIELDS)
-def test_a_field_violates_a_level_by_its_value(field, bad, good, broken, message):
-    assert [Violation(broken, field, message)] == violations(changed((field, bad)))
+def test_a_field_violates_a_level_by_its_value():
+    for field, bad, good, broken, message in FIELDS:
+        assert [Violation(broken, field, message)] == violations(changed((field, bad)))
 
-    allowed = violations(changed((field, good)))
+        allowed = violations(changed((field, good)))
 
-    assert LEVELS.index(level(allowed)) >= LEVELS.index(broken)
+        assert LEVELS.index(level(allowed)) >= LEVELS.index(broken)
 
 
 def test_a_pod_without_security_settings_is_baseline():
@@ -159,18 +159,16 @@ def volume(**source):
     return violations(changed(("spec.volumes", [{"name": "data", **source}])))
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
+def test_volumes_that_do_not_expose_the_node_are_allowed():
+    rows = [
         *({"configMap": {"name": "a"}}, {"csi": {"driver": "a"}}, {"downwardAPI": {}}),
         *({"emptyDir": {"medium": "Memory"}}, {"ephemeral": {"volumeClaimTemplate": {}}}),
         *({"image": {"reference": "a"}}, {"persistentVolumeClaim": {"claimName": "a"}}),
         *({"projected": {"sources": []}}, {"secret": {"secretName": "a"}}),
         *({}, {"emptyDir": None}, {"nfs": None, "emptyDir": {}}),
-    ],
-)
-def test_volumes_that_do_not_expose_the_node_are_allowed(source):
-    assert [] == volume(**source)
+    ]
+
+    assert [[] for source in rows] == [volume(**source) for source in rows]
 
 
 def test_a_host_path_is_privileged_and_a_network_volume_is_baseline():

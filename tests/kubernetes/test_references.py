@@ -26,9 +26,8 @@ ITEMS = [{"key": "a", "path": "b"}]
 FILES = {"use": "files", "volume": "v"}
 
 
-@pytest.mark.parametrize(
-    ("spec", "reference"),
-    [
+def test_an_object_that_a_pod_names():
+    rows = [
         ({"imagePullSecrets": [{"name": "a"}]}, Reference("Secret", "a", use="image pull")),
         (env("secretKeyRef", name="a", key="k"), Reference("Secret", "a", keys=("k",))),
         (env("configMapKeyRef", name="a", key="k"), Reference("ConfigMap", "a", keys=("k",))),
@@ -81,15 +80,13 @@ FILES = {"use": "files", "volume": "v"}
             {"resourceClaims": [{"resourceClaimTemplateName": "a"}]},
             Reference("ResourceClaimTemplate", "a"),
         ),
-    ],
-)
-def test_an_object_that_a_pod_names(spec, reference):
-    assert [reference] == found(spec)
+    ]
+
+    assert [[reference] for _, reference in rows] == [found(spec) for spec, _ in rows]
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
+def test_optional_and_built_in_objects_are_not_named():
+    rows = [
         env("secretKeyRef", name="a", key="k", optional=True),
         container(envFrom=[{"configMapRef": {"name": "a", "optional": True}}]),
         container(envFrom=None, env=[{"name": "A", "valueFrom": {"fieldRef": {}}}]),
@@ -99,10 +96,9 @@ def test_an_object_that_a_pod_names(spec, reference):
         volume(emptyDir={}),
         {"serviceAccountName": "default", "priorityClassName": "system-node-critical"},
         {"imagePullSecrets": None, "volumes": None, "resourceClaims": None},
-    ],
-)
-def test_optional_and_built_in_objects_are_not_named(spec):
-    assert [] == found(spec)
+    ]
+
+    assert [[] for spec in rows] == [found(spec) for spec in rows]
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,8 @@ def holds(case, *conditions):
 OLD = {"spec": {"replicas": 1, "containers": {"main": {"image": "a"}}}}
 
 
-@pytest.mark.parametrize(
-    ("change", "path", "value"),
-    [
+def test_the_value_after_an_update():
+    rows = [
         (Change(("spec", "replicas"), 1, 2), ("spec", "replicas"), 2),
         (Change(("spec", "other"), 1, 2), ("spec", "replicas"), 1),
         (Change(("spec",), {}, {"replicas": 3}), ("spec", "replicas"), 3),
@@ -44,10 +43,11 @@ OLD = {"spec": {"replicas": 1, "containers": {"main": {"image": "a"}}}}
             "b",
         ),
         (Change(("spec",), ["a"], ["b"], order=True), ("spec", "replicas"), 1),
-    ],
-)
-def test_the_value_after_an_update(change, path, value):
-    assert value == update(OLD, {}, change).new_value(*path)
+    ]
+
+    assert [value for _, _, value in rows] == [
+        update(OLD, {}, change).new_value(*path) for change, path, _ in rows
+    ]
 
 
 def test_the_value_before_an_update():
@@ -63,9 +63,8 @@ def job(*, suspend=True, **status):
     return {"spec": {"suspend": suspend}, **({"status": status} if status else {})}
 
 
-@pytest.mark.parametrize(
-    ("old", "version", "placement", "resources", "may_have_started"),
-    [
+def test_what_may_change_in_a_suspended_job():
+    rows = [
         (job(), (1, 35), True, False, True),
         (job(), (1, 36), True, True, True),
         (job(suspend=False), (1, 36), False, False, False),
@@ -76,19 +75,19 @@ def job(*, suspend=True, **status):
         (job(startTime="x", conditions=[{**SUSPENDED, "status": "False"}]), (1, 36), *[False] * 3),
         (job(active=1), (1, 36), False, False, False),
         (job(active=1), (1, 35), True, False, False),
-    ],
-)
-def test_what_may_change_in_a_suspended_job(old, version, placement, resources, may_have_started):
-    case = update(old, version=KubeVersion(*version))
+    ]
 
-    mutable = {
-        path[-1]
-        for rule in rules("batch", "Job")
-        if rule.mutable and rule.when and rule.applies(case)
-        for path in rule.paths
-    }
-    assert (placement, resources) == ("tolerations" in mutable, "resources" in mutable)
-    assert (may_have_started,) == holds(case, "may have started")
+    for old, version, placement, resources, may_have_started in rows:
+        case = update(old, version=KubeVersion(*version))
+
+        mutable = {
+            path[-1]
+            for rule in rules("batch", "Job")
+            if rule.mutable and rule.when and rule.applies(case)
+            for path in rule.paths
+        }
+        assert (placement, resources) == ("tolerations" in mutable, "resources" in mutable)
+        assert (may_have_started,) == holds(case, "may have started")
 
 
 @pytest.mark.parametrize(
@@ -217,9 +216,8 @@ def test_a_claim_without_a_class_may_have_the_default_class(
     assert (has_class, may_have_class) == holds(case, "has a class", "may have a class")
 
 
-@pytest.mark.parametrize(
-    ("path", "outer", "within"),
-    [
+def test_a_path_is_within_itself_and_the_paths_that_contain_it():
+    rows = [
         (("spec", "selector"), ("spec", "selector"), True),
         (("spec", "selector", "matchLabels"), ("spec", "selector"), True),
         (("spec",), ("spec", "selector"), False),
@@ -228,19 +226,18 @@ def test_a_claim_without_a_class_may_have_the_default_class(
         (("spec", "a", "image"), ("spec", "[*]", "image"), False),
         (("spec", "[a]", "args"), ("spec", "[*]", "image"), False),
         (("spec",), (), True),
-    ],
-)
-def test_a_path_is_within_itself_and_the_paths_that_contain_it(path, outer, within):
-    assert within == is_within(path, outer)
+    ]
+
+    assert [within for _, _, within in rows] == [is_within(path, outer) for path, outer, _ in rows]
 
 
-@pytest.mark.parametrize(("group", "kind"), KINDS)
-def test_every_rule_has_a_reason_a_source_and_a_known_condition(group, kind):
-    assert rules(group, kind)
-    for rule in rules(group, kind):
-        assert rule.reason
-        assert rule.source.partition(":")[0] in ("apps", "batch", "core", "rbac")
-        assert not rule.when or rule.when in CONDITIONS
+def test_every_rule_has_a_reason_a_source_and_a_known_condition():
+    for group, kind in KINDS:
+        assert rules(group, kind)
+        for rule in rules(group, kind):
+            assert rule.reason
+            assert rule.source.partition(":")[0] in ("apps", "batch", "core", "rbac")
+            assert not rule.when or rule.when in CONDITIONS
 
 
 def test_every_condition_is_used():
@@ -299,16 +296,14 @@ def test_a_path_as_it_is_printed(path, text):
     assert text == dotted(path)
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
+def test_the_value_at_a_path():
+    rows = [
         (("a", "b"), 0),
         (("a",), {"b": 0}),
         ((), {"a": {"b": 0}, "c": [1]}),
         (("a", "x"), None),
         (("a", "b", "x"), None),
         (("c", "0"), None),
-    ],
-)
-def test_the_value_at_a_path(path, value):
-    assert value == at({"a": {"b": 0}, "c": [1]}, path)
+    ]
+
+    assert [value for _, value in rows] == [at({"a": {"b": 0}, "c": [1]}, path) for path, _ in rows]

@@ -2,11 +2,12 @@
 
 import json
 import platform
-import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from mlgen.cli import main
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.live import doctor
 from mlgen.live.doctor.job import DEFINITION, GATE, SCHEDULER, plural
@@ -276,11 +277,11 @@ def test_without_files_it_looks_at_this_machine(healthy, run, monkeypatch, tmp_p
     assert snapshot == stdout
 
 
-def test_a_program_that_hangs(monkeypatch):
-    def hang(*_, **__):
-        raise subprocess.TimeoutExpired("helm", 1)
-
-    monkeypatch.setattr(doctor.subprocess, "run", hang)
+def test_a_program_that_hangs(monkeypatch, tmp_path):
+    (tmp_path / "helm").write_text("#!/bin/sh\nexec /bin/sleep 600\n")
+    (tmp_path / "helm").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(doctor, "TOOL_SECONDS", 0.05)
 
     assert "not installed" in next(x for x in doctor.programs("1") if x.subject == "helm").text
 
@@ -305,19 +306,13 @@ def test_clusters_that_do_not_answer(healthy, run, answer, text):
     assert text in "".join(run("doctor")[1:])
 
 
-def test_without_kubectl(run, monkeypatch, tmp_path):
-    from mlgen.live.doctor import Kubectl, KubectlError
-
-    def outcome(*_, **__):
-        raise KubectlError("kubectl cannot be run: No such file or directory", "missing")
-
-    monkeypatch.setattr(Kubectl, "outcome", outcome)
+def test_without_kubectl(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    status, stdout, _ = run("doctor")
+    result = CliRunner().invoke(main, ["doctor"], catch_exceptions=False)
 
-    assert 1 == status
-    assert "install it: https://kubernetes.io/docs/tasks/tools/" in stdout
+    assert 1 == result.exit_code
+    assert "install it: https://kubernetes.io/docs/tasks/tools/" in result.stdout
 
 
 def test_a_server_that_is_newer_is_fine():

@@ -197,11 +197,13 @@ def test_the_record_of_an_earlier_run_is_not_that_of_this_one(cluster):
     assert () == state.conditions
 
 
-def test_a_record_without_an_end_is_not_that_of_a_deleted_job(cluster, run):
+def test_a_record_without_an_end_is_not_that_of_a_deleted_job(cluster):
     cluster.show("running")
     cluster.objects = [item for item in cluster.objects if item["kind"] == "ConfigMap"]
 
-    assert "Pending" in run("status", "ddp.yaml")[1]
+    (state,) = states("ddp")
+
+    assert ("Pending", ()) == (state.phase, state.conditions)
 
 
 def test_a_suspended_job(cluster):
@@ -467,6 +469,28 @@ def test_wait_exits_with_the_recorded_code_but_not_with_that_of_a_deadline(clust
         record["state"] = json.dumps({**state, "code": code, "reason": reason})
 
         assert status == run("wait", "ddp.yaml")[0]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "status"), [(["ddp", "oom"], 3), (["oom", "ddp"], 3), (["failed", "oom"], 42)]
+)
+def test_wait_exits_with_the_code_of_the_first_job_that_has_not_succeeded(
+    cluster, run, jobs, status
+):
+    cluster.show("oom")
+    failed = cluster.objects
+    for item in failed:
+        for each in item["status"].get("containerStatuses", ()):
+            if "terminated" in each["state"]:
+                each["state"]["terminated"] |= {"exitCode": 3, "reason": "Error"}
+    cluster.show("succeeded")
+    if "failed" in jobs:
+        (record,) = [item["data"] for item in cluster.objects if item["kind"] == "ConfigMap"]
+        record["state"] = json.dumps(json.loads(record["state"]) | {"code": 42})
+    cluster.objects += failed
+    files = [f"{name}.yaml".replace("failed", "ddp") for name in jobs]
+
+    assert status == run("wait", *files)[0]
 
 
 def test_wait_has_a_timeout(cluster, run):

@@ -24,30 +24,30 @@ def test_the_index_label_is_that_of_the_controller(serves, label):
     assert label == names.index_label(role(serves=serves))
 
 
-@pytest.mark.parametrize(
-    ("of", "labels"),
-    [
+def test_a_selector_matches_the_job_the_role_or_one_replica():
+    rows = [
         (None, {}),
         (role(), {"mlgen.dev/role": "worker"}),
         (role(index=0), {"mlgen.dev/role": "worker", "mlgen.dev/replica-index": "0"}),
         (role(index=3), {"mlgen.dev/role": "worker", "mlgen.dev/replica-index": "3"}),
-    ],
-)
-def test_a_selector_matches_the_job_the_role_or_one_replica(of, labels):
-    assert {"mlgen.dev/job": "mnist"} | labels == names.selector(job(), of)
+    ]
+
+    assert [{"mlgen.dev/job": "mnist"} | labels for _, labels in rows] == [
+        names.selector(job(), of) for of, _ in rows
+    ]
 
 
-@pytest.mark.parametrize(
-    ("of", "labels"),
-    [
+def test_labels_are_the_recommended_ones_and_the_selector():
+    rows = [
         (None, {}),
         (role(), {"mlgen.dev/role": "worker"}),
         (role(decides=True), {"mlgen.dev/role": "worker", "mlgen.dev/decides": "true"}),
         (role(labels={"a": "b"}), {"mlgen.dev/role": "worker", "a": "b"}),
-    ],
-)
-def test_labels_are_the_recommended_ones_and_the_selector(of, labels):
-    assert COMMON | labels == names.labels(job(), "worker", of)
+    ]
+
+    assert [COMMON | labels for _, labels in rows] == [
+        names.labels(job(), "worker", of) for of, _ in rows
+    ]
 
 
 def test_part_of_is_the_name_without_a_hash():
@@ -99,18 +99,18 @@ def test_metadata_does_not_share_the_annotations_of_the_job():
     assert of_user.annotations == {"owner": "ada"}
 
 
-@pytest.mark.parametrize(
-    ("fields", "name"),
-    [
+def test_the_name_of_a_workload():
+    rows = [
         ({}, "mnist-worker"),
         ({"index": 0}, "mnist-worker-0"),
         ({"index": 12}, "mnist-worker-12"),
         ({"workload": "mnist-launcher"}, "mnist-launcher"),
         ({"workload": "mnist-launcher", "index": 1}, "mnist-launcher"),
-    ],
-)
-def test_the_name_of_a_workload(fields, name):
-    assert name == names.workload_name(job(), role(**fields))
+    ]
+
+    assert [name for _, name in rows] == [
+        names.workload_name(job(), role(**fields)) for fields, _ in rows
+    ]
 
 
 def test_the_names_of_the_config_maps():

@@ -18,18 +18,16 @@ def patched(*others, of=None, **scheduling):
     return patch(topology(of, *others, scheduling=Scheduling(**scheduling)), of)
 
 
-@pytest.mark.parametrize(
-    ("roles", "single"),
-    [
+def test_a_single_job_is_one_role_that_runs_to_completion():
+    rows = [
         ([role()], True),
         ([role(restart="Always")], False),
         ([role(gang=True)], False),
         ([role(), role("chief")], False),
         ([role(index=0), role(index=1)], False),
-    ],
-)
-def test_a_single_job_is_one_role_that_runs_to_completion(roles, single):
-    assert single == is_single_job(topology(*roles))
+    ]
+
+    assert [single for _, single in rows] == [is_single_job(topology(*roles)) for roles, _ in rows]
 
 
 def test_all_pods_count_except_those_of_roles_in_order():
@@ -81,19 +79,19 @@ def test_node_selector_tolerations_and_affinity_are_those_of_the_role():
     }
 
 
-@pytest.mark.parametrize(
-    ("scheduling", "scheduler"),
-    [
+def test_a_gang_has_its_own_scheduler():
+    rows = [
         ({"gang": "volcano"}, "volcano"),
         ({"gang": "coscheduling"}, "scheduler-plugins-scheduler"),
         ({"gang": "kubernetes"}, None),
         ({"gang": "kueue", "queue": "q"}, None),
         ({"gang": "kai", "queue": "q"}, "kai-scheduler"),
         ({"gang": "volcano", "scheduler_name": "mine"}, "mine"),
-    ],
-)
-def test_a_gang_has_its_own_scheduler(scheduling, scheduler):
-    assert scheduler == patched(**scheduling)["spec"].get("schedulerName")
+    ]
+
+    assert [scheduler for _, scheduler in rows] == [
+        patched(**scheduling)["spec"].get("schedulerName") for scheduling, _ in rows
+    ]
 
 
 @pytest.mark.parametrize(

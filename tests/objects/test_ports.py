@@ -1,6 +1,5 @@
 """The ports of a training container: the user's names, and ports on the node."""
 
-import pytest
 from objects.samples import role, topology
 
 from mlgen.objects.pod import pod_template
@@ -14,9 +13,8 @@ def container(*ports, **fields):
     return main["ports"]
 
 
-@pytest.mark.parametrize(
-    ("ports", "expected"),
-    [
+def test_a_port_of_the_user_keeps_its_name():
+    rows = [
         ([{"name": "tf", "containerPort": 80}], [{"name": "tf", "containerPort": 80}]),
         ([{"containerPort": 80}], [{"name": "peers", "containerPort": 80}]),
         (
@@ -27,10 +25,9 @@ def container(*ports, **fields):
             [{"name": "metrics", "containerPort": 81}],
             [{"name": "peers", "containerPort": 80}, {"name": "metrics", "containerPort": 81}],
         ),
-    ],
-)
-def test_a_port_of_the_user_keeps_its_name(ports, expected):
-    assert container(*ports, port=80) == expected
+    ]
+
+    assert [container(*ports, port=80) for ports, _ in rows] == [expected for _, expected in rows]
 
 
 def test_on_the_node_a_port_of_the_user_has_the_number_of_the_replica():

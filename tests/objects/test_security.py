@@ -33,17 +33,17 @@ def test_restricted_sets_what_pod_security_requires():
     }
 
 
-@pytest.mark.parametrize(
-    ("security", "context"),
-    [
+def test_user_and_groups_apply_to_the_whole_pod():
+    rows = [
         (Security(run_as_user=0), {"runAsUser": 0}),
         (Security(run_as_group=0), {"runAsGroup": 0}),
         (Security(fs_group=0), {"fsGroup": 0}),
         (Security(None, 1, 2, 3), {"runAsUser": 1, "runAsGroup": 2, "fsGroup": 3}),
-    ],
-)
-def test_user_and_groups_apply_to_the_whole_pod(security, context):
-    assert patch(job(security=security), "main") == {"spec": {"securityContext": context}}
+    ]
+
+    assert [patch(job(security=security), "main") for security, _ in rows] == [
+        {"spec": {"securityContext": context}} for _, context in rows
+    ]
 
 
 def test_helpers_satisfy_the_restricted_standard():

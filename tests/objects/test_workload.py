@@ -171,11 +171,12 @@ def test_the_backoff_limit_of_all_replicas_together(restart, of_role, limit):
     assert "maxFailedIndexes" not in spec
 
 
-@pytest.mark.parametrize(
-    ("restart", "limit"), [("Never", 0), ("Workflow", 0), ("OnFailure", 6), ("ExitCode", 6)]
-)
-def test_the_default_of_the_backoff_limit(restart, limit):
-    assert spec_of(role(restart=restart))["backoffLimit"] == limit
+def test_the_default_of_the_backoff_limit():
+    rows = [("Never", 0), ("Workflow", 0), ("OnFailure", 6), ("ExitCode", 6)]
+
+    assert [spec_of(role(restart=restart))["backoffLimit"] for restart, _ in rows] == [
+        limit for _, limit in rows
+    ]
 
 
 def limits(of):
@@ -186,9 +187,8 @@ def limits(of):
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "spec", "expected"),
-    [
+def test_a_role_that_tolerates_failure_counts_each_replica_by_itself():
+    rows = [
         ({"restart": "ExitCode"}, {}, (4, 3, None)),
         ({"restart": "Never"}, {}, (4, 3, None)),
         ({"restart": "ExitCode"}, {"backoff_limit": 1}, (1, 3, None)),
@@ -196,25 +196,27 @@ def limits(of):
         ({"restart": "ExitCode"}, {"backoff_limit_per_index": 2}, (2, 3, None)),
         ({"restart": "OnFailure"}, {}, (None, None, 4)),
         ({"restart": "ExitCode", "index": 0}, {}, (None, None, 4)),
-    ],
-)
-def test_a_role_that_tolerates_failure_counts_each_replica_by_itself(fields, spec, expected):
-    assert expected == limits(role(replicas=3, tolerates_failure=True, spec=spec, **fields))
+    ]
+
+    assert [expected for _, _, expected in rows] == [
+        limits(role(replicas=3, tolerates_failure=True, spec=spec, **fields))
+        for fields, spec, _ in rows
+    ]
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
+def test_the_limits_of_the_user():
+    rows = [
         ({"backoff_limit_per_index": 0}, (0, None, None)),
         ({"backoff_limit_per_index": 2}, (2, None, None)),
         ({"backoff_limit_per_index": 2, "backoff_limit": 9}, (2, None, 9)),
         ({"backoff_limit_per_index": 2, "backoff_limit": 0}, (2, None, 0)),
         ({"backoff_limit_per_index": 2, "max_failed_indexes": 1}, (2, 1, None)),
         ({"max_failed_indexes": 1}, (None, None, 4)),
-    ],
-)
-def test_the_limits_of_the_user(spec, expected):
-    assert expected == limits(role(restart="ExitCode", spec=spec))
+    ]
+
+    assert [expected for _, expected in rows] == [
+        limits(role(restart="ExitCode", spec=spec)) for spec, _ in rows
+    ]
 
 
 @pytest.mark.parametrize("restart", ["OnFailure", "Workflow"])

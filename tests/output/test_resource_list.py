@@ -25,9 +25,8 @@ def test_a_list_without_changes_keeps_every_byte(text):
     assert text == written(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "replacements", "expected"),
-    [
+def test_items_are_replaced_and_appended_in_the_style_of_the_list():
+    rows = [
         (
             BLOCK,
             {1: [NEW, MORE]},
@@ -42,10 +41,11 @@ def test_a_list_without_changes_keeps_every_byte(text):
             FLOW.replace("{b: 1}", '{"kind": "Job", "args": ["x"]}, {"kind": "Service"}'),
         ),
         (EMPTY, {0: [MORE]}, EMPTY.replace(" []", "\n- kind: Service")),
-    ],
-)
-def test_items_are_replaced_and_appended_in_the_style_of_the_list(text, replacements, expected):
-    assert expected == written(text, replacements)
+    ]
+
+    assert [expected for _, _, expected in rows] == [
+        written(text, replacements) for text, replacements, _ in rows
+    ]
 
 
 @pytest.mark.parametrize("text", [BLOCK, FLOW, EMPTY])
@@ -68,17 +68,15 @@ def test_a_blank_line_in_a_string_is_not_indented():
     assert "  - data: |-\n      a\n\n      b\n" in text
 
 
-@pytest.mark.parametrize(
-    ("with_results", "without"),
-    [
+def test_results_of_earlier_functions_are_removed():
+    rows = [
         (f"{HEAD}results:\n- message: a\nitems:\n- a: 0644\n", f"{HEAD}items:\n- a: 0644\n"),
         (f"{HEAD}items: []\nresults: []\n# end\n", f"{HEAD}items: []\n"),
         (f"{FLOW.strip()[:-1]}, results: [a]}}\n", FLOW),
         (f"{BLOCK}results: []\nresults:\n- a\nresults: []\n", BLOCK),
-    ],
-)
-def test_results_of_earlier_functions_are_removed(with_results, without):
-    assert without == written(with_results)
+    ]
+
+    assert [without for _, without in rows] == [written(with_results) for with_results, _ in rows]
 
 
 def test_json_is_also_yaml():

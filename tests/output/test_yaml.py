@@ -288,9 +288,8 @@ def test_any_data_survives_json(value):
     assert [{"a": value}] == json.loads(manifests([part], "json"))["items"]
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
+def test_a_string_is_unquoted_only_if_it_is_unambiguous():
+    rows = [
         ("example/mnist:1.4", "example/mnist:1.4"),
         ("TF_CONFIG", "TF_CONFIG"),
         ("mnist-ps-0.mnist:2222", "mnist-ps-0.mnist:2222"),
@@ -312,10 +311,11 @@ def test_any_data_survives_json(value):
         ("🚀", '"\\U0001F680"'),
         ("a\nb\n", "|\n  a\n  b"),
         ("a\nb", "|-\n  a\n  b"),
-    ],
-)
-def test_a_string_is_unquoted_only_if_it_is_unambiguous(text, written):
-    assert f"---\na: {written}\n" == dumped({"a": text})
+    ]
+
+    assert [f"---\na: {written}\n" for _, written in rows] == [
+        dumped({"a": text}) for text, _ in rows
+    ]
 
 
 def test_a_list_of_integers_is_written_on_one_line():
@@ -324,9 +324,8 @@ def test_a_list_of_integers_is_written_on_one_line():
     assert f"---\na: {numbers}\n" == dumped({"a": numbers})
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
+def test_what_is_short_is_written_on_one_line():
+    rows = [
         ({"args": ["--lr", "1"]}, "args: [--lr, '1']"),
         ({"drop": {"all": ["x"]}}, "drop: {all: [x]}"),
         ({"env": [{"name": "A", "value": "b"}]}, "env:\n- {name: A, value: b}"),
@@ -334,10 +333,9 @@ def test_a_list_of_integers_is_written_on_one_line():
         ({"many": dict.fromkeys("abcde", 1)}, "many:\n  a: 1\n  b: 1\n  c: 1\n  d: 1\n  e: 1"),
         ({"text": ["a\n"]}, "text:\n- |\n  a"),
         ({"c": [], "d": {}}, "c: []\nd: {}"),
-    ],
-)
-def test_what_is_short_is_written_on_one_line(data, text):
-    assert f"---\n{text}\n" == dumped(data)
+    ]
+
+    assert [f"---\n{text}\n" for _, text in rows] == [dumped(data) for data, _ in rows]
 
 
 def test_file_modes_are_octal():

@@ -134,7 +134,11 @@ def test_a_document_is_applied_server_side(client, server):
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    [({"kind": "Status", "message": "jobs is forbidden"}, "jobs is forbidden"), (b"oh", "oh")],
+    [
+        ({"kind": "Status", "message": "jobs is forbidden"}, "jobs is forbidden"),
+        (b"oh", "oh"),
+        (b"\xff", "\ufffd"),
+    ],
 )
 def test_an_error_says_what_the_status_says(body, text, client, server):
     server.answers.append(answer(body, 403))

@@ -329,17 +329,18 @@ def test_a_hundred_jobs_are_listed_and_watched_together():
     world = World(Random(1))
     for name in names[:99]:
         metadata = {"labels": {"mlgen.dev/job": "mnist"}}
-        world.put("Job", name, metadata=metadata, spec={"completions": 1, "parallelism": 1})
+        spec = {"completions": 1, "parallelism": 1}
+        world.put("Job", name, metadata=metadata, spec=spec, status={"active": 1})
     job = plan.load(json.dumps(document), "r")
     gets = []
     client = At(world)
     client.get = lambda kind, name, version="": gets.append(kind) or world.get(kind, name, version)
     supervisor = Supervisor(job, client, lambda _: None)
-    found, taken = supervisor._workloads()  # noqa: SLF001
+    supervisor.step()
 
     assert ["Job", "Pod"] == [kind for kind, _ in supervise.watches(job)]
-    assert (99, None, {}) == (sum(map(bool, found.values())), found[names[99]], taken)
-    assert [] == gets
+    assert "active 99," in world.get("ConfigMap", "mnist.status")["data"]["replicas.worker"]
+    assert "Job" not in gets
 
 
 AFFINITY = {"nodeAffinity": {PREFERRED: [{"weight": 100}]}}

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -332,6 +333,15 @@ def test_policies_that_delete_objects_are_dropped(policy, clean, ttl):
     assert after.run_policy.backoff_limit == before.run_policy.backoff_limit
 
 
+@pytest.mark.parametrize("target", ["argocd", "flux"])
+def test_a_cleanup_of_a_job_without_other_pods_is_no_warning(target):
+    training = replace(job(cleanPodPolicy="All"), framework="jax")
+    training = replace(training, roles={"worker": training.roles["worker"]})
+    laid_out = frameworks.get("jax").topology(gitops.without_policies(training))
+
+    assert list(gitops.warnings(training, laid_out, target)) == []
+
+
 @pytest.mark.parametrize(
     ("policy", "fields"),
     [
@@ -401,6 +411,16 @@ def test_the_default_number_of_replicas_is_not_in_git(target, replicas, rendered
     (stateful_set,) = of_kind(manifests(path, target, (setting,)), "StatefulSet")
 
     assert stateful_set["spec"].get("replicas") == rendered
+
+
+@pytest.mark.parametrize("target", ["argocd", "flux"])
+def test_the_number_of_replicas_is_in_git_if_no_supervisor_scales_them(target, tmp_path):
+    setting = (("spec", "roles", "ps", "replicas"), 1)
+    options = Options(target=target, settings=(setting,), supervisor=False)
+    result = pipeline.render(texts((str(job_file(tmp_path)),)), options)
+    (stateful_set,) = of_kind(result.jobs[0].objects, "StatefulSet")
+
+    assert stateful_set["spec"]["replicas"] == 1
 
 
 def test_settings_of_a_tool_are_written_by_the_supervisor_s_field_manager():
