@@ -322,6 +322,19 @@ def test_the_queue_is_on_the_jobset():
         assert not any(name.startswith("kueue") for name in labels)
 
 
+def test_a_queue_in_the_user_s_labels_is_on_the_jobset_alone(tmp_path):
+    file = tmp_path / "job.yaml"
+    queue = "kueue.x-k8s.io/queue-name"
+    file.write_text((HEAD % "jax").replace("name: job", f"name: job, labels: {{{queue}: ads}}"))
+    with file.open("a") as stream:
+        stream.write("  roles: {worker: {replicas: 2}}\n")
+    manifest = jobset_of(rendered(file)[0])
+
+    assert manifest["metadata"]["labels"][queue] == "ads"
+    (replicated,) = manifest["spec"]["replicatedJobs"]
+    assert queue not in replicated["template"]["metadata"]["labels"]
+
+
 def test_addresses_of_the_user(tmp_path):
     text = "  env: {PEER: job-a-1.job}\n  roles: {a: {replicas: 2}}\n"
     spec, _ = spec_of(tmp_path, text)
