@@ -14,7 +14,7 @@ from mlgen import __version__
     [
         (["--version"], 0, f"mlgen, version {__version__}\n"),
         (["frameworks", "--no-such"], 2, ""),
-        (["completion", "--help"], 0, "Usage: mlgen completion "),
+        (["completion", "--help"], 0, "Usage: "),
     ],
 )
 def test_it_exits_with_the_status_of_the_command(words, status, out, monkeypatch, capsys):
