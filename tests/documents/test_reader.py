@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 import yaml_texts
-from support import FILES
+from support import each_file
 
 from mlgen.documents import reader
 from mlgen.documents.document import Document, is_too_deep
@@ -553,17 +553,17 @@ def test_two_escapes_are_one_character_in_json_as_json_dumps_writes_it(loader, m
     assert rejected(json.dumps({"a": "\ud83d"})).startswith("job.yaml:1:7: a: an escape sequence")
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_parser_without_the_c_extension_reads_the_same(file, monkeypatch):
+@each_file()
+def test_the_parser_without_the_c_extension_reads_the_same(file):
     def result():
         found = list(reader.read_documents(Text("job.yaml", file.read_text())))
         marks = [(list(read.texts.items()), list(read.places.items())) for read in found]
         return found, marks
 
     of_libyaml = result()
-    monkeypatch.setattr(reader, "LOADER", yaml.SafeLoader)
-
-    assert of_libyaml == result()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "LOADER", yaml.SafeLoader)
+        assert of_libyaml == result()
 
 
 @pytest.mark.parametrize("part", range(10))
