@@ -23,7 +23,7 @@ settings.register_profile(
 settings.load_profile("mlgen")
 
 
-SECONDS = {"long": 3600, "cluster": 1800, "parts": 1800, "pythons": 1800}
+SECONDS = {"long": 3600, "slow": 1200, "cluster": 1800, "parts": 1800, "pythons": 1800}
 """Time limits of tests by marker. Others use `timeout` in pyproject.toml."""
 
 
