@@ -53,8 +53,10 @@ def test_an_error_that_is_not_about_the_output_does_not_mention_it(monkeypatch):
 
 
 def test_signals_end_the_process_as_before_after_a_command():
+    before = signal.getsignal(signal.SIGTERM)
+
     assert CliRunner().invoke(main, ["frameworks"]).exit_code == 0
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 IN_A_DELETED_FOLDER = """
