@@ -54,6 +54,7 @@ def pending(*positions):
 LISTED = pending(("job-other", 0, 0), ("job-mnist-worker-1a2b3", 1, 4))
 POSITION = "position 2 in the queue research, 5 in its ClusterQueue"
 WAITS = workload("1", ("QuotaReserved", "False"))
+UNSEEN = {name: value for name, value in WAITS.items() if name != "status"}
 SUSPENDED = item("Job", "mnist-worker", "1", spec={"suspend": True, "completions": 2})
 
 
@@ -86,6 +87,7 @@ def status(cluster, run, tmp_path):
         ({}, f"in the queue research: {WHY}"),
         ({"newest": pending()}, f"in the queue research: {WHY}"),
         ({"newest": LISTED, "workloads": [workload()]}, POSITION),
+        ({"newest": LISTED, "workloads": [UNSEEN]}, POSITION),
         (
             {"newest": LISTED, "workloads": [workload("other")]},
             "suspended by runPolicy.suspend or a queue",

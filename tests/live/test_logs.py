@@ -298,15 +298,22 @@ def test_follow_of_a_job_that_is_not_there(run):
     assert "ddp is not in namespace vision" in stderr
 
 
-def test_a_log_that_cannot_be_read_is_an_error_in_the_end(cluster, run, monkeypatch):
+@pytest.mark.parametrize(("failures", "expected"), [(5, (0, "a\n", False)), (6, (1, "", True))])
+def test_follow_reads_a_log_again_up_to_five_times(cluster, run, failures, expected):
     cluster.show("running")
-    monkeypatch.setattr(logs, "MAX_ERRORS", 1)
-    cluster.steps = ["running"] * 3
+    cluster.steps = ["running"] * 5
+    errors = [failure(Outcome(1, "", "error: unexpected EOF"))] * failures
 
-    status, _, stderr = run("logs", "ddp.yaml", "-f")
+    def read():
+        if errors:
+            raise errors.pop()
 
-    assert 1 == status
-    assert "not found" in stderr
+    end = [at(1, "a"), lambda: cluster.show("succeeded")]
+    cluster.logs[pod(cluster, "rank", 0), "main"] = [read, *end]
+
+    status, stdout, stderr = run("logs", "ddp.yaml", "-f")
+
+    assert expected == (status, stdout, "unexpected EOF" in stderr)
 
 
 def test_without_the_right_to_read_logs(cluster, run):
@@ -330,9 +337,12 @@ def test_follow_ends_with_a_replica_that_never_ran(cluster, run):
 
 def test_a_log_ends_if_the_api_server_does_not_respond(cluster, run):
     cluster.show("running")
-    cluster.logs[pod(cluster, "rank", 0), "main"] = ["a", None, None, "b", *[None] * 9]
+    cluster.logs[pod(cluster, "rank", 0), "main"] = [
+        *("a", None, None, "b", None, None, "c"),
+        *[None] * 9,
+    ]
 
     status, out, err = run("logs", "ddp.yaml")
 
-    assert (1, "a\nb\n") == (status, out)
+    assert (1, "a\nb\nc\n") == (status, out)
     assert "the API server does not respond" in err

@@ -100,6 +100,15 @@ PODS = {
         ),
         Reason("CrashLoopBackOff", "last OOMKilled, exit code 137"),
     ),
+    "it completes again and again": (
+        pod(
+            container(
+                waiting={"reason": "CrashLoopBackOff"},
+                last={"exitCode": 0, "reason": "Completed"},
+            )
+        ),
+        Reason("CrashLoopBackOff", "last exit code 0"),
+    ),
     "it has restarted, and is not ready yet": (
         pod(container(running={}, last={"exitCode": 1, "reason": "Error"}), conditions=NOT_READY),
         Reason("NotReady", "last exit code 1"),

@@ -208,6 +208,11 @@ def test_a_long_name_is_cut_and_gets_a_hash():
     assert names(job(f"{{spec.env.A: [{values[0]}]}}")) == [one]
 
 
+def test_a_name_is_cut_only_if_it_exceeds_the_limit():
+    assert names(job(f"{{spec.env.A: [{'a' * 34}]}}")) == [f"bert-a-{'a' * 34}"]
+    assert names(job(f"{{spec.env.A: [{'a' * 35}]}}"))[0].startswith(f"bert-a-{'a' * 25}-")
+
+
 def test_every_name_is_valid_and_within_the_limits():
     text = job("{spec.env.A: [.x., a--b, '#', ü, a/b]}", {"nameSuffix": "hash"})
 
@@ -262,6 +267,17 @@ def test_combinations_share_claims():
     assert not {"app.kubernetes.io/instance", "matrix.mlgen.dev/lr"} & metadata["labels"].keys()
     assert "annotations" not in metadata
     assert not [need for part in result.jobs for need in part.prerequisites]
+
+
+def test_combinations_cannot_share_a_claim_with_different_values():
+    claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    text = job(
+        "{spec.claims.data.resources.requests.storage: [1Gi, 2Gi]}",
+        volumes={"data": {"mountPath": "/data", "pvc": "data"}},
+        claims={"data": claim},
+    )
+
+    assert "PersistentVolumeClaim data would be rendered twice" in error(text)
 
 
 @pytest.mark.parametrize(
@@ -338,6 +354,10 @@ def test_too_many_combinations_are_refused_at_once():
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
+        (
+            f"{{include: {[{'args.lr': number} for number in range(1001)]}}}",
+            "the matrix has 1001 combinations; at most 1000 are rendered",
+        ),
         (
             "{" + ", ".join(f"args.a{number}: [1]" for number in range(101)) + "}",
             "sets 101 fields at a time; at most 100 are possible",
