@@ -9,7 +9,7 @@ import pytest
 from goldens import golden_text
 from hypothesis import HealthCheck, settings
 from parts import programs
-from support import FIXTURES, RESOURCES, ROOT, cases, missing, rendered
+from support import FIXTURES, ROOT, cases, missing, rendered
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 # No time limit, so slow machines pass. CI always runs the same examples.
@@ -68,9 +68,8 @@ class Manifest(Full):
 
 
 def pytest_generate_tests(metafunc):
-    files = {"job_file": FIXTURES, "any_file": [*FIXTURES, *RESOURCES]}
-    for name in files.keys() & set(metafunc.fixturenames):
-        metafunc.parametrize(name, cases(files[name]))
+    if "job_file" in metafunc.fixturenames:
+        metafunc.parametrize("job_file", cases(FIXTURES))
 
 
 class Message(Full):

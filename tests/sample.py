@@ -2,10 +2,9 @@
 
     python tests/sample.py [--files 40]
 
-Each fixture is rendered under coverage. What it shows is the set of branches that it takes in
-mlgen/, and of field paths in its job and its manifests, in which the rows of the tables become
-visible. Again and again, the fixture that adds most to what is chosen already is added. The result
-depends only on the checkout.
+The features of a fixture are the branches that it takes in mlgen/, and the paths of the fields in
+its job and its manifests. The paths also cover the rows of tables. The script repeatedly adds the
+fixture with the most features that the sample lacks. The result depends only on the checkout.
 """
 
 import argparse
@@ -32,17 +31,17 @@ def features():
     for file in FILES:  # fills mlgen's caches, so that no fixture is the first
         rendered(file)
     measured = coverage.Coverage(data_file=None, branch=True, source=["mlgen"])
-    paths = {}
+    texts = {}
     with measured.collect():
         for file in FILES:
             measured.switch_context(str(file))
-            paths[file] = rendered(file)
+            texts[file] = rendered(file)
     data = measured.get_data()
     shown = {}
     for file in FILES:
         data.set_query_contexts([f"^{file}$"])
         arcs = {(name, arc) for name in data.measured_files() for arc in data.arcs(name) or ()}
-        documents = [*load_all(paths[file]), *load_all(file.read_text())]
+        documents = [*load_all(texts[file]), *load_all(file.read_text())]
         shown[file] = arcs | {path for item in documents for path in fields(item, item["kind"])}
     return shown
 
@@ -57,7 +56,7 @@ def fields(value, path):
 
 
 def chosen(shown, count):
-    """Return the fixtures that together show most, at most `count`."""
+    """Return at most `count` fixtures that together have the most features."""
     sample, left = [], set().union(*shown.values())
     while left and len(sample) < count:
         best = max(shown, key=lambda file: (len(shown[file] & left), -FILES.index(file)))

@@ -20,11 +20,10 @@ RESOURCES = sorted((ROOT / "fixtures/resources").glob("*.yaml"))
 FILES = [*FIXTURES, *RESOURCES]
 
 SAMPLE = {ROOT / "fixtures" / name for name in (ROOT / "tests/sample.txt").read_text().split()}
-"""The files of the everyday tests. Together they run the lines that all files run: sample.py."""
+"""The files of the everyday tests, which tests/sample.py chooses."""
 
 NEWER = sorted((ROOT / "fixtures").glob("kubernetes-*/*.yaml"))
 """Job files that need a newer Kubernetes than the default. The folder's name has its version."""
-
 
 SLOW = pytest.mark.slow
 
@@ -45,8 +44,9 @@ def stem(value):
 
 def cases(files):
     """Return a parameter for each file. Files outside of the sample belong to the slow tests."""
-    marks = {file: () if file in SAMPLE else SLOW for file in files}
-    return [pytest.param(file, id=file.stem, marks=marks[file]) for file in files]
+    return [
+        pytest.param(file, id=file.stem, marks=() if file in SAMPLE else SLOW) for file in files
+    ]
 
 
 def each_file(*patterns, without="(?!)", files=FILES):
