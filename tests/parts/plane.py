@@ -192,7 +192,7 @@ def plane(version="1.34", **variables):
     variables = {
         **os.environ,
         "PROGRAMS": str(kubernetes(version)),
-        "MLGEN_PLANE": f"plane-{port}",
+        "MLGEN_PLANE": f"plane-{port}-{os.getpid()}",  # another process may still delete its own
         "PORT": str(port),
         **variables,
     }
@@ -200,8 +200,10 @@ def plane(version="1.34", **variables):
     try:
         with lock:
             done = subprocess.run(
-                [*command, "up"], check=True, capture_output=True, text=True, env=variables
+                [*command, "up"], check=False, capture_output=True, text=True, env=variables
             )
+            if done.returncode:
+                raise RuntimeError(f"control-plane: {done.stderr}{_ends(variables['MLGEN_PLANE'])}")
         created = Plane(done.stdout.strip().partition("=")[2])
         try:
             created.until(lambda: created.get("serviceaccount")["items"], seconds=60)
@@ -210,6 +212,12 @@ def plane(version="1.34", **variables):
             created.stop()
     finally:
         subprocess.run([*command, "down", "--wipe"], check=True, env=variables)
+
+
+def _ends(name):
+    """Return the end of each log of a control plane."""
+    logs = sorted((HOME / name / "log").glob("*.log"))
+    return "".join(f"\n== {log.name}\n{log.read_text()[-2000:]}" for log in logs)
 
 
 def free_ports():
