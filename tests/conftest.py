@@ -1,5 +1,6 @@
 """Fixtures for all tests: job files, a function that renders them, and goldens."""
 
+import gc
 import os
 import shutil
 import signal
@@ -33,6 +34,7 @@ def pytest_configure():
         if signal.getsignal(number) is signal.SIG_IGN:
             handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, handler)
+    gc.set_threshold(100_000, 20, 100)  # each collection visits all cached manifests
 
 
 def pytest_collection_modifyitems(items):

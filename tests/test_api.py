@@ -8,14 +8,13 @@ import sys
 from types import ModuleType
 
 import pytest
-import yaml
 from click.testing import CliRunner
-from support import FIXTURES, RESOURCES, ROOT, load_all
+from support import FIXTURES, RESOURCES, ROOT, load, load_all
 
 import mlgen
 from mlgen.cli import main
 
-JOB = yaml.safe_load((ROOT / "fixtures/pytorch-static.yaml").read_text())
+JOB = load((ROOT / "fixtures/pytorch-static.yaml").read_text())
 PAGE = (ROOT / "docs/integrations/python.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
@@ -113,7 +112,7 @@ def test_convert_returns_a_job_file_that_renders_to_the_same_objects():
 
     text, warnings = mlgen.convert(path)
 
-    assert yaml.safe_load(text)["kind"] == "TrainingJob"
+    assert load(text)["kind"] == "TrainingJob"
     assert warnings == mlgen.validate(path).warnings
     assert mlgen.render(text) == mlgen.render(path)
 

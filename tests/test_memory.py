@@ -5,7 +5,7 @@ import tracemalloc
 from functools import partial
 
 import pytest
-import yaml
+from support import load
 
 from mlgen import bulk
 from mlgen.documents.files import Text, documents
@@ -13,6 +13,8 @@ from mlgen.integrations import argo, argocd, helm, kustomize
 from mlgen.output import spool
 from mlgen.output.manifests import joined
 from mlgen.result import Options
+
+pytestmark = pytest.mark.slow
 
 JOB = """\
 apiVersion: mlgen.dev/v1alpha1
@@ -56,7 +58,7 @@ def to_helm(count):
 
 def krm(start, end, count):
     """A ResourceList whose items are in the style of JSON."""
-    items = ", ".join(json.dumps(yaml.safe_load(JOB.format(number))) for number in range(count))
+    items = ", ".join(json.dumps(load(JOB.format(number))) for number in range(count))
     return kustomize.krm(Text("<stdin>", f"{start}{items}{end}"), Options())[0]
 
 

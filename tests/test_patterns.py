@@ -32,6 +32,7 @@ def expressions():
     return uses(local())
 
 
+@pytest.mark.slow
 def test_each_expression_can_be_evaluated(expressions):
     """An expression that the code composes from its input needs examples, in `local`."""
     assert [] == expressions[1]
@@ -42,6 +43,7 @@ def test_each_expression_has_a_row(expressions):
     assert rows == {(use.pattern, use.mode) for use in expressions[0]}, "run tests/patterns.py"
 
 
+@pytest.mark.slow
 def test_its_steps_grow_with_the_text(expressions):
     """An expression without a row is tried with several hundred texts."""
     rows = {(row["pattern"], row["mode"]): row["text"] for row in json.loads(TABLE.read_text())}

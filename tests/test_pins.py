@@ -6,9 +6,8 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
-from support import ROOT
+from support import ROOT, load
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -77,7 +76,7 @@ def test_the_image_installs_nothing_else():
 
 
 def test_the_action_installs_nothing_else():
-    steps = yaml.safe_load((ROOT / "integrations/github/action.yml").read_text())["runs"]["steps"]
+    steps = load((ROOT / "integrations/github/action.yml").read_text())["runs"]["steps"]
     (install,) = (step["run"] for step in steps if "pip" in step.get("run", "").split())
 
     options = {"--isolated", "--no-deps", "--require-hashes", "--only-binary"}
@@ -86,7 +85,7 @@ def test_the_action_installs_nothing_else():
 
 
 def test_the_hooks_install_the_same_versions():
-    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    hooks = load((ROOT / ".pre-commit-hooks.yaml").read_text())
     lines = VERSIONS.read_text().splitlines()
 
     assert {(key(pin), pin.specifier) for pin in map(Requirement, lines)} == {
@@ -117,7 +116,7 @@ def test_ci_runs_every_tier():
 
 
 def test_ci_has_no_rights_to_lose():
-    workflow = yaml.safe_load(WORKFLOW)
+    workflow = load(WORKFLOW)
 
     assert workflow["permissions"] == {"contents": "read"}
     assert "pull_request_target" not in WORKFLOW

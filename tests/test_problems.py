@@ -5,9 +5,8 @@ import json
 import re
 
 import pytest
-import yaml
 from click.testing import CliRunner
-from support import FIXTURES, ROOT, without_totals
+from support import FIXTURES, ROOT, load_all, without_totals
 
 from mlgen import bounds, checks
 from mlgen.cli import main
@@ -116,7 +115,7 @@ def test_a_service_name_may_start_with_a_digit_from_kubernetes_1_36_on(kube_vers
 def test_two_jobs_cannot_decide(render, message):
     """No job file causes this. The check guards against mistakes in a new framework."""
     path = ROOT / "fixtures/tensorflow-ps.yaml"
-    objects = list(yaml.safe_load_all(render(path, supervisor=False)))
+    objects = load_all(render(path, supervisor=False))
     for item in objects:
         item["metadata"]["labels"]["mlgen.dev/decides"] = "true"
 

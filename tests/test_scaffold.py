@@ -8,8 +8,8 @@ import select
 import sys
 
 import pytest
-import yaml
 from click.testing import CliRunner
+from support import load
 
 import mlgen
 from mlgen import frameworks, scaffold
@@ -60,8 +60,8 @@ def test_a_job_file_of_every_framework_renders_without_warnings(name, replicas, 
             if "nvidia.com/gpu" in container.get("resources", {}).get("limits", {})
         ]
         assert set(amounts) <= {gpus}
-    assert "cpu" in yaml.safe_load(every)["spec"]["resources"]
-    assert {"shmSize", "runPolicy"} <= set(yaml.safe_load(every)["spec"])
+    assert "cpu" in load(every)["spec"]["resources"]
+    assert {"shmSize", "runPolicy"} <= set(load(every)["spec"])
 
 
 @pytest.mark.parametrize("name", ["pytorch", "tensorflow", "horovod"])
@@ -115,7 +115,7 @@ def test_standard_output_has_the_job_file_alone(run, tmp_path):
     result = run("ray", "--image", "example/tune:1", "--name", "tune", "-o", "-")
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert yaml.safe_load(result.stdout)["metadata"] == {"name": "tune"}
+    assert load(result.stdout)["metadata"] == {"name": "tune"}
     assert "$schema" not in result.stdout
     assert list(tmp_path.iterdir()) == []
 
@@ -123,7 +123,7 @@ def test_standard_output_has_the_job_file_alone(run, tmp_path):
 def test_options_are_in_the_file(run):
     options = ["--namespace", "nlp", "--gpus", "4", "--gpu-resource", "amd.com/gpu"]
 
-    job = yaml.safe_load(run("jax", "--image", "a/b:1", "-o", "-", *options).stdout)
+    job = load(run("jax", "--image", "a/b:1", "-o", "-", *options).stdout)
 
     assert job["metadata"] == {"name": "b", "namespace": "nlp"}
     assert job["spec"]["resources"] == {"amd.com/gpu": 4}
@@ -203,7 +203,7 @@ def test_questions_are_asked_on_a_terminal(tmp_path):
     os.waitpid(pid, 0)
 
     assert "Replicas that compute [2]: " in shown
-    job = yaml.safe_load((tmp_path / "job.yaml").read_text())
+    job = load((tmp_path / "job.yaml").read_text())
     assert job["metadata"]["name"] == "gemma"
     assert job["spec"]["roles"] == {"worker": {"replicas": 2}}
     assert job["spec"]["resources"] == {"nvidia.com/gpu": 4}

@@ -3,10 +3,9 @@
 import json
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from jsonschema import Draft7Validator
-from support import ROOT
+from support import ROOT, load_all
 
 import mlgen
 from mlgen import site
@@ -364,7 +363,7 @@ def test_the_command_line_uses_and_names_it(repository):
     result = run("render", "job.yaml", "-v")
 
     assert "using the defaults in mlgen.toml" in result.stderr
-    objects = list(yaml.safe_load_all(result.stdout))
+    objects = load_all(result.stdout)
     assert {"training"} == {item["metadata"]["namespace"] for item in objects}
     assert result.stdout == run("render", "job.yaml").stdout
     assert run("render", "job.yaml", "--no-config").stdout != result.stdout
@@ -409,7 +408,7 @@ def test_helm_decides_on_the_namespace(repository):
 
     parts, _ = helm.post_render(yaml_text([JOB]).encode().splitlines(keepends=True), options)
 
-    objects = list(yaml.safe_load_all(b"".join(parts)))
+    objects = load_all(b"".join(parts))
     assert {None} == {item["metadata"].get("namespace") for item in objects}
     assert {"vision"} == {item["metadata"]["labels"]["team"] for item in objects}
 
@@ -417,11 +416,11 @@ def test_helm_decides_on_the_namespace(repository):
 def test_argo_cd_uses_it(repository, monkeypatch):
     (repository / "mlgen.toml").write_text(EVERY_KEY)
 
-    objects = list(yaml.safe_load_all(run("argocd", "generate").stdout))
+    objects = load_all(run("argocd", "generate").stdout)
 
     assert {"training"} == {item["metadata"]["namespace"] for item in objects}
     monkeypatch.setenv("ARGOCD_APP_NAMESPACE", "vision")
-    objects = list(yaml.safe_load_all(run("argocd", "generate").stdout))
+    objects = load_all(run("argocd", "generate").stdout)
     assert {"vision"} == {item["metadata"]["namespace"] for item in objects}
     (repository / "mlgen.toml").write_text("x = 1\n")
     assert "mlgen.toml:1:1: x: unknown field" in run("argocd", "generate").stderr

@@ -22,6 +22,7 @@ from mlgen.checks.pods import (
 )
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import INDEX_FORMS, ROLE
+from mlgen.objects.supervisor import PLAN, planned
 from mlgen.problems import Code, Problem
 
 DOTTED = re.compile(
@@ -102,14 +103,15 @@ def discovers_hosts(job: Objects) -> bool:
 def _others(job: Objects) -> Iterator[Text]:
     """Yield the annotations of pod templates, which containers can read, and files in ConfigMaps.
 
-    Excludes scripts and the list of possible workers.
+    Excludes scripts, the supervisor's program, and the list of possible workers.
     """
     for pods in job.distinct_pods:
         for name, text in pods.template["metadata"].get("annotations", {}).items():
             path = (*TEMPLATE, "metadata", "annotations", name)
             yield Text(pods.item, path, f"the annotation {name}", text)
     for item in job.of_kind("ConfigMap").values():
-        for key, text in item.get("data", {}).items():
+        own = planned(item)
+        for key, text in ({PLAN: own} if own else item.get("data", {})).items():
             if not key.endswith(".sh") and key != ELASTIC:
                 # In a hostfile, the 4 of `host:4` is a number of slots.
                 label = "the hostfile" if key == "hostfile" else key

@@ -84,6 +84,7 @@ def test_the_result_is_that_of_all_jobs_together():
     assert counts == (one.jobs, one.invalid, one.others) == (two.jobs, two.invalid, two.others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "folder", "verdict"])
 def test_other_forms_do_not_depend_on_the_number_of_processes(form):
     one, two = (bulk.gather(parts(FILES), Task(Options(), form), number) for number in (1, 2))

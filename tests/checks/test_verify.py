@@ -3,9 +3,8 @@
 import json
 
 import pytest
-import yaml
 from click.testing import CliRunner
-from support import ROOT, abridged, without_totals
+from support import ROOT, abridged, load_all, without_totals
 
 from mlgen.cli import main
 from mlgen.output.yaml import yaml_text
@@ -172,7 +171,7 @@ def test_unchanged_manifests_are_verified(render):
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
 def test_the_order_of_objects_lists_and_other_objects_do_not_matter(form, render, tmp_path):
-    items = list(yaml.safe_load_all(render(fixture("tensorflow-ps"))))[::-1]
+    items = load_all(render(fixture("tensorflow-ps")))[::-1]
     items.insert(3, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mnist"}})
     whole = {"apiVersion": "v1", "kind": "List", "items": items}
     text = yaml_text(items) if form == "yaml" else json.dumps(whole)
@@ -182,7 +181,7 @@ def test_the_order_of_objects_lists_and_other_objects_do_not_matter(form, render
 
 
 def test_the_objects_of_a_job_may_be_in_mfiles(render, tmp_path):
-    for number, item in enumerate(yaml.safe_load_all(render(fixture("mpi-ssh")))):
+    for number, item in enumerate(load_all(render(fixture("mpi-ssh")))):
         (tmp_path / f"{number}.yaml").write_text(yaml_text([item]))
 
     assert (0, "cfd: verified, 10 objects, 3 pods\n", "") == run(tmp_path)

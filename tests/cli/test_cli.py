@@ -8,10 +8,9 @@ import sys
 from functools import cache
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from jsonschema import Draft7Validator
-from support import FIXTURES, ROOT, load_all, without_totals
+from support import FIXTURES, ROOT, load, load_all, without_totals
 
 from mlgen import __version__, frameworks
 from mlgen.cli import main
@@ -50,7 +49,7 @@ def names(folder):
 
 
 def kinds(text):
-    return [item["kind"] for item in yaml.safe_load_all(text)]
+    return [item["kind"] for item in load_all(text)]
 
 
 def test_manifests_go_to_stdout_and_warnings_to_stderr():
@@ -186,7 +185,7 @@ def test_of_a_repeated_option_the_last_takes_effect():
 def test_namespace_overrides_the_one_in_the_file():
     text = run("render", "fixtures/tensorflow-allreduce.yaml", "--namespace", "other")[1]
 
-    assert {"other"} == {item["metadata"]["namespace"] for item in yaml.safe_load_all(text)}
+    assert {"other"} == {item["metadata"]["namespace"] for item in load_all(text)}
     assert "vision" not in text
 
 
@@ -210,7 +209,7 @@ def test_settings_are_applied_in_their_order_to_every_job():
 def test_a_setting_changes_what_is_rendered():
     (job,) = (
         item
-        for item in yaml.safe_load_all(run("render", GOOD, "--set", "spec.image=b")[1])
+        for item in load_all(run("render", GOOD, "--set", "spec.image=b")[1])
         if item["kind"] == "Job"
     )
 
@@ -218,7 +217,7 @@ def test_a_setting_changes_what_is_rendered():
 
 
 def test_json_is_one_list_of_the_same_objects():
-    items = list(yaml.safe_load_all(run("render", OTHER, GOOD)[1]))
+    items = load_all(run("render", OTHER, GOOD)[1])
 
     found = json.loads(run("render", OTHER, GOOD, "--format", "json")[1])
 
@@ -404,7 +403,7 @@ def test_an_input_in_the_folder_of_the_output_is_not_removed(tmp_path):
 
 def test_no_supervisor_omits_the_supervisor_and_warns_about_remaining_pods():
     supervised, bare = run("render", CLEANED), run("render", CLEANED, "--no-supervisor")
-    names = [item["metadata"]["name"] for item in yaml.safe_load_all(supervised[1])]
+    names = [item["metadata"]["name"] for item in load_all(supervised[1])]
 
     assert (0, "") == (supervised[0], supervised[2])
     assert "mnist-supervisor" in names
@@ -417,7 +416,7 @@ def test_no_supervisor_omits_the_supervisor_and_warns_about_remaining_pods():
 
 def test_a_suspended_job_has_a_suspended_supervisor():
     out = run("render", CLEANED, "--set", "spec.runPolicy.suspend=true")[1]
-    found = [item["spec"] for item in yaml.safe_load_all(out) if item["kind"] == "Job"]
+    found = [item["spec"] for item in load_all(out) if item["kind"] == "Job"]
 
     assert [True] * 3 == [spec.get("suspend") for spec in found]
 
@@ -475,7 +474,7 @@ def test_schema_prints_the_schema_that_files_are_validated_against():
 @pytest.mark.parametrize(("version", "valid"), [("1.34", False), ("1.35", True)])
 def test_the_schema_has_the_pod_fields_of_a_version(version, valid):
     validator = Draft7Validator(json.loads(run("schema", "--kube-version", version)[1]))
-    document = yaml.safe_load((ROOT / "fixtures/tensorflow-single.yaml").read_text())
+    document = load((ROOT / "fixtures/tensorflow-single.yaml").read_text())
     document["spec"]["template"] = {"spec": {"hostnameOverride": "a"}}
 
     assert validator.is_valid(document) == valid
@@ -517,7 +516,7 @@ def test_the_schema_accepts_every_fixture():
 )
 def test_the_schema_rejects_what_render_rejects(name):
     validator = Draft7Validator(published())
-    document = yaml.safe_load((ROOT / f"fixtures/invalid/{name}.yaml").read_text())
+    document = load((ROOT / f"fixtures/invalid/{name}.yaml").read_text())
 
     assert not validator.is_valid(document)
 
@@ -536,7 +535,7 @@ def test_frameworks_lists_summary_and_roles_of_each():
 
 @pytest.mark.needs("ssh-keygen")
 def test_an_ssh_secret_is_new_each_time(tmp_path):
-    first, second = (yaml.safe_load(run("ssh-secret", "keys", "-n", "hpc")[1]) for _ in range(2))
+    first, second = (load(run("ssh-secret", "keys", "-n", "hpc")[1]) for _ in range(2))
 
     assert ("v1", "Secret", "kubernetes.io/ssh-auth", {"name": "keys", "namespace": "hpc"}) == (
         first["apiVersion"],

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from support import (
     FIXTURES,
@@ -15,6 +14,7 @@ from support import (
     abridged,
     each_file,
     golden,
+    load,
     load_all,
     without_totals,
 )
@@ -288,7 +288,7 @@ def test_an_object_that_a_job_renders_too_is_rejected(run, tmp_path):
 def test_the_output_of_kubectl_get_renders_to_the_same_bytes(run):
     """`kubectl get -o yaml` also prints the fields that the API server adds."""
     path = ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml"
-    item = yaml.safe_load(path.read_text())
+    item = load(path.read_text())
     item["metadata"] |= {
         "uid": "a",
         "resourceVersion": "1",
@@ -307,7 +307,7 @@ def test_the_output_of_kubectl_get_renders_to_the_same_bytes(run):
 def test_a_list_renders_as_its_items(run):
     """`kubectl get tfjobs -o yaml` prints a List."""
     items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "data"}}]
-    items += [yaml.safe_load(path.read_text()) for path in (FIXTURES[0], RESOURCES[0])]
+    items += [load(path.read_text()) for path in (FIXTURES[0], RESOURCES[0])]
     text = emit.yaml_text([{"apiVersion": "v1", "kind": "List", "items": items}])
 
     rendered = run("render", "-", stdin=text)

@@ -56,6 +56,7 @@ def differences(case, compare):
     return [line for line in lines if not is_intended(line, case)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CASES, reason="there is no ../shared/oracle")
 def test_pods_are_those_of_the_operator(compare):
     found = {path.stem: differences(json.loads(path.read_text()), compare) for path in CASES}

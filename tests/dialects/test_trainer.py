@@ -6,6 +6,7 @@ import json
 import pytest
 import yaml
 from click.testing import CliRunner
+from support import load_all
 
 import mlgen
 from mlgen.cli import main
@@ -40,7 +41,7 @@ def job(*documents):
     """The job file of the TrainJob in the documents."""
     text, warnings = mlgen.convert(documents)
     assert warnings == ()
-    (converted,) = yaml.safe_load_all(text)
+    (converted,) = load_all(text)
     return converted["spec"]
 
 

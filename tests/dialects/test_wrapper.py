@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 from click.testing import CliRunner
+from support import load, load_all
 
 from mlgen import validate
 from mlgen.cli import main
@@ -47,7 +48,7 @@ def wrapped(*objects, spec=None, component=None, **metadata):
 
 def objects_of(text):
     result = CliRunner().invoke(main, ["render", "-"], text, catch_exceptions=False)
-    return [item for item in yaml.safe_load_all(result.stdout) if item]
+    return [item for item in load_all(result.stdout) if item]
 
 
 def test_the_objects_render_as_without_the_wrapper():
@@ -57,7 +58,7 @@ def test_the_objects_render_as_without_the_wrapper():
 
 
 def test_a_list_of_wrappers_is_split():
-    items = [yaml.safe_load(wrapped(JOBSET)), CODE]
+    items = [load(wrapped(JOBSET)), CODE]
     text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}, sort_keys=False)
 
     assert objects_of(text) == objects_of(wrapped(JOBSET, CODE))

@@ -11,9 +11,8 @@ import sys
 
 import pytest
 import support
-import yaml
 from click.testing import CliRunner
-from support import FIXTURES, ROOT, each_file, spoilt, without_totals
+from support import FIXTURES, ROOT, each_file, load_all, spoilt, without_totals
 
 import mlgen
 from mlgen.cli import main
@@ -397,7 +396,7 @@ def test_an_error_of_kubectl_is_reported_in_one_line(kubectl):
 
 def test_only_fields_of_the_manifests_are_compared_with_the_cluster(kubectl, rendered):
     """Defaults, status and fields of other writers are ignored, unless they were applied last."""
-    objects = list(yaml.safe_load_all(rendered("tensorflow-ps").read_text()))
+    objects = load_all(rendered("tensorflow-ps").read_text())
     for item in objects:
         last = {**item, "metadata": {**item["metadata"], "annotations": {"own": "x"}}}
         annotations = {
@@ -437,11 +436,12 @@ def test_output_is_the_same_in_every_process(rendered):
     assert 1 == len(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tensorflow-ps", "mpi-kubectl-exec", "pytorch-volumes"])
 def test_malformed_manifests_cause_no_traceback(name, rendered, tmp_path):
     chance = random.Random(name)
     old, new = tmp_path / "old.json", tmp_path / "new.json"
-    for item in yaml.safe_load_all(rendered(name).read_text()):
+    for item in load_all(rendered(name).read_text()):
         for _ in range(4):
             old.write_text(json.dumps(item))
             new.write_text(json.dumps(spoilt(json.loads(old.read_text()), chance)))

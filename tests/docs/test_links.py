@@ -2,9 +2,8 @@
 
 import re
 
-import yaml
 from pages import DOCS, PAGES, blocks, headings, links
-from support import ROOT
+from support import ROOT, load
 
 CONFIG = (ROOT / ".mkdocs.yml").read_text()
 PAGES_AND_MORE = [*PAGES, ROOT / "CONTRIBUTING.md"]
@@ -38,7 +37,7 @@ def test_every_link_leads_somewhere():
 
 
 def test_the_menu_has_every_page_once():
-    listed = menu(yaml.safe_load(CONFIG)["nav"])
+    listed = menu(load(CONFIG)["nav"])
 
     assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 

@@ -3,7 +3,7 @@
 import json
 import re
 
-import yaml
+import pytest
 from support import FILES, ROOT, golden, load_all
 
 import mlgen
@@ -88,6 +88,7 @@ def is_plan(item):
     return "plan.json" in (item.get("data") or {})
 
 
+@pytest.mark.slow
 def test_roles_have_the_rights_of_the_table_and_no_row_is_left_over():
     """Checks the Roles in the goldens, and a rendered job with many Jobs."""
     used = set()
@@ -105,7 +106,7 @@ def test_roles_have_the_rights_of_the_table_and_no_row_is_left_over():
 
 
 def test_the_step_of_argo_has_the_rights_of_the_table():
-    documents = yaml.safe_load_all((ROOT / "argo/rbac.yaml").read_text())
+    documents = load_all((ROOT / "argo/rbac.yaml").read_text())
     (role,) = [document for document in documents if document["kind"] == "Role"]
 
     assert rights(role["rules"]) == {right for who, _, right in TABLE if who == STEP}

@@ -2,8 +2,7 @@
 
 import random
 
-import yaml
-from support import FIXTURES
+from support import FIXTURES, load
 
 from mlgen import frameworks
 from mlgen.jobfile.schema import base
@@ -45,7 +44,7 @@ VALID = {
 TEXTS = ["x", "a b", "1e-5", "größe", "$(RANK)", "x" * 70]
 
 
-JOBS_OF_FIXTURES = [yaml.safe_load(path.read_text())["spec"] for path in FIXTURES]
+JOBS_OF_FIXTURES = [load(path.read_text())["spec"] for path in FIXTURES]
 KNOWN = {
     name: [spec["roles"] for spec in JOBS_OF_FIXTURES if spec["framework"] == name]
     for name in frameworks.names()

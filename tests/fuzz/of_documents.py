@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
 from fuzz.checks import (
     JOB,
     TARGETS,
@@ -22,7 +21,7 @@ from fuzz.checks import (
     target,
 )
 from fuzz.commands import COMMANDS, FILE, Command, as_items, run
-from support import FILES
+from support import FILES, load
 
 from mlgen.dialects import is_foreign
 
@@ -82,7 +81,7 @@ def _lists() -> list[str]:
     """Return ResourceLists in all YAML styles of a list."""
     texts = of_files(FILES, 12)
     blocks = [as_items(text.encode()).decode() for text in texts]
-    objects = [json.dumps(yaml.safe_load(text.partition("\n---")[0])) for text in texts]
+    objects = [json.dumps(load(text.partition("\n---")[0])) for text in texts]
     head = "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\n"
     flows = [f"{head}items: [{item}, {{a: b}}]\nfunctionConfig: {item}\n" for item in objects]
     item = JOB.replace("\n", "\n  ").strip()
@@ -90,7 +89,7 @@ def _lists() -> list[str]:
         f"{head}items: &a\n- {item}\nresults: []\n",
         f"{head}items: # c\n- {{a: &b {{c: d}}}}\n- {objects[0]}",
         f"---\n{head}results: [{{message: a}}]\nitems:\n-\n  {item}\n# d\n- e: *f\n...\n",
-        json.dumps(yaml.safe_load(blocks[0])),
+        json.dumps(load(blocks[0])),
     ]
     return [*odd, *blocks, *flows]
 

@@ -21,7 +21,7 @@ from fuzz.checks import (
     target,
 )
 from fuzz.commands import FILE, Command, flaws, run
-from support import FILES, FIXTURES, RESOURCES, ROOT, apply
+from support import FILES, FIXTURES, RESOURCES, ROOT, apply, load
 
 from mlgen import dialects
 from mlgen.documents import comments, overrides
@@ -89,7 +89,7 @@ def documents(text: str) -> None:
 def _items() -> list[str]:
     """Return Lists as `kubectl get -o yaml` prints them."""
     head, end = "apiVersion: v1\nitems:\n", "kind: List\nmetadata:\n  resourceVersion: ''\n"
-    items = [yaml_text([yaml.safe_load(JOB)]).removeprefix("---\n"), *of_files(RESOURCES, 12)]
+    items = [yaml_text([load(JOB)]).removeprefix("---\n"), *of_files(RESOURCES, 12)]
     rows = ["- " + item.partition("\n---")[0].strip().replace("\n", "\n  ") for item in items]
     return [f"{head}{row}\n- a: b\n{rows[0]}\n{end}" for row in rows]
 
@@ -186,7 +186,7 @@ def shell(text: str) -> None:
         text_index(words)
         is_python(words[0])
     needs_shell(text)
-    job = yaml.safe_load(JOB)
+    job = load(JOB)
     for command in (["sh", "-c", text], text.split() or [text]):
         job["spec"]["command"] = command
         flawless("render", json.dumps(job))

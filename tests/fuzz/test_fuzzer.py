@@ -120,6 +120,7 @@ def test_findings_have_a_signature_by_their_line_or_their_words():
     assert len({a, c, d, f}) == 4
 
 
+@pytest.mark.slow
 def test_every_target_bears_a_text_to_start_from(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for check, seeds, *_ in TARGETS.values():

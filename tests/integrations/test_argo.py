@@ -5,17 +5,16 @@ import shlex
 from functools import cache
 
 import pytest
-import yaml
 from click.testing import CliRunner
-from support import ROOT, each_file, load_all, without_totals
+from support import ROOT, each_file, load, load_all, without_totals
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from mlgen.cli import main
 from mlgen.documents.files import texts
 from mlgen.integrations.argo import Form, argo
 from mlgen.result import Options
+from mlgen.runtime import plan as runtime_plan
 from mlgen.runtime import step
-from mlgen.runtime.plan import load
 
 COMMANDS = re.findall(
     r"^mlgen (argo job\.yaml[^|\n]*)",
@@ -113,7 +112,7 @@ def test_combinations_with_other_parameters_are_items_with_these():
     matrix = "spec.runPolicy.backoffLimit=[1, 2]"
     words = ["fixtures/pytorch-torchrun.yaml", "--matrix", matrix, "--template"]
 
-    (step,) = yaml.safe_load(run(*words)[1])
+    (step,) = load(run(*words)[1])
 
     values = {each["name"]: each["value"] for each in step["arguments"]["parameters"]}
     assert values["backoff-limit"] == "{{item.backoff-limit}}"
@@ -160,7 +159,7 @@ def test_manifests(name, manifest):
     assert text == manifest
 
 
-@each_file()
+@each_file(sample=20)
 def test_the_step_applies_everything_except_permissions_and_tensorboard(file, objects):
     outer, inner = printed(file)
     names = [
@@ -183,7 +182,7 @@ def test_the_step_applies_everything_except_permissions_and_tensorboard(file, ob
     assert parameters(workflow)["manifests"] == outer[-2]["metadata"]["name"]
 
 
-@each_file()
+@each_file(sample=20)
 def test_only_objects_that_the_step_applies_have_the_label_of_the_job(file):
     outer, inner = printed(file)
 
@@ -191,7 +190,7 @@ def test_only_objects_that_the_step_applies_have_the_label_of_the_job(file):
     assert all("mlgen.dev/job" in item["metadata"]["labels"] for item in inner)
 
 
-@each_file()
+@each_file(sample=20)
 def test_the_workflow_replaces_ttl_cleanup_and_supervisor(file):
     _, inner = printed(file)
     specs = [item["spec"] for item in inner if item["kind"] in ("Job", "StatefulSet")]
@@ -202,7 +201,7 @@ def test_the_workflow_replaces_ttl_cleanup_and_supervisor(file):
     assert not [item for item in inner if item["metadata"]["name"].endswith("supervisor")]
 
 
-@each_file()
+@each_file(sample=20)
 def test_the_program_can_read_the_manifests_and_the_plan(file):
     """Its regular expressions find the same as PyYAML, and the place of each object's owner."""
     outer, inner = printed(file)
@@ -257,7 +256,7 @@ def test_workers_of_dynamic_training_retry_by_themselves():
 def plan(outer):
     """Return the plan of the step, as its program reads it."""
     (config,) = (item for item in outer if item["metadata"]["name"].endswith(".manifests"))
-    return load(config["data"]["plan.json"], "uid")
+    return runtime_plan.load(config["data"]["plan.json"], "uid")
 
 
 def test_policies_of_the_job_become_parameters_and_a_plan(tmp_path):
@@ -318,7 +317,7 @@ def test_an_option_without_effect_is_deprecated(tmp_path):
 
 def test_the_first_back_off_becomes_a_parameter():
     _, text, _ = run("fixtures/jax.yaml", "--backoff-seconds", 30, "--template")
-    (step,) = yaml.safe_load(text)
+    (step,) = load(text)
     given = {p["name"]: p["value"] for p in step["arguments"]["parameters"]}
 
     assert "30" == given["backoff-seconds"]
@@ -352,7 +351,7 @@ def test_several_jobs_and_another_object(tmp_path):
 def test_template_prints_the_steps_of_all_jobs_as_one_list():
     _, text, _ = run("fixtures/pytorch-static.yaml", "fixtures/jax.yaml", "--template")
 
-    assert ["bert", "t5x"] == [step["name"] for step in yaml.safe_load(text)]
+    assert ["bert", "t5x"] == [step["name"] for step in load(text)]
     assert not text.startswith("---")
 
 

@@ -7,8 +7,7 @@ https://argo-workflows.readthedocs.io/en/release-3.7/deprecations/.
 import re
 
 import pytest
-import yaml
-from support import ROOT, load_all
+from support import ROOT, load, load_all
 
 from mlgen.documents.files import texts
 from mlgen.integrations.argo import Form, argo
@@ -56,7 +55,7 @@ def test_no_field_has_been_removed(printed):
 def test_removed_fields_would_be_found():
     text = "spec: {templates: [{synchronization: {mutex: {name: a}}}]}"
 
-    assert REMOVED & set(fields(yaml.safe_load(text))) == {"mutex"}
+    assert REMOVED & set(fields(load(text))) == {"mutex"}
 
 
 def test_no_step_needs_the_output_of_one_that_may_be_skipped(printed):

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner
-from support import ROOT, load_all
+from support import ROOT, load, load_all
 
 from mlgen import MlgenError
 from mlgen.cli import main
@@ -19,7 +18,7 @@ from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.result import Options
 
 FOLDER = ROOT / "integrations/argocd"
-PLUGIN = yaml.safe_load((FOLDER / "plugin.yaml").read_text())
+PLUGIN = load((FOLDER / "plugin.yaml").read_text())
 COMMANDS = {
     "init": PLUGIN["spec"]["init"]["command"],
     "generate": PLUGIN["spec"]["generate"]["command"],
@@ -436,7 +435,7 @@ def test_a_folder_is_discovered_by_a_file_that_is_then_read(app):
 
 
 def test_the_parameters_of_the_example_application_are_valid(app):
-    source = yaml.safe_load((FOLDER / "application.yaml").read_text())["spec"]["source"]
+    source = load((FOLDER / "application.yaml").read_text())["spec"]["source"]
     put(app, GANG, source["plugin"]["parameters"][0]["array"][0])
     code, text, _ = run(app, parameters=source["plugin"]["parameters"])
     (worker,) = [o for o in objects(text) if o["metadata"]["name"] == "wide-deep-worker"]
@@ -447,7 +446,7 @@ def test_the_parameters_of_the_example_application_are_valid(app):
 
 
 def test_the_sidecar_meets_the_requirements_of_argo_cd():
-    pod = yaml.safe_load((FOLDER / "sidecar.yaml").read_text())["spec"]["template"]["spec"]
+    pod = load((FOLDER / "sidecar.yaml").read_text())["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
 

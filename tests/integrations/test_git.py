@@ -11,11 +11,13 @@ from pathlib import Path
 import click
 import pytest
 import yaml
-from support import ROOT, missing
+from support import ROOT, load, missing
 
-HOOKS = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+pytestmark = pytest.mark.slow  # each test runs several programs
+
+HOOKS = {hook["id"]: hook for hook in load((ROOT / ".pre-commit-hooks.yaml").read_text())}
 FOLDER = ROOT / "integrations/github"
-ACTION = yaml.safe_load((FOLDER / "action.yml").read_text())
+ACTION = load((FOLDER / "action.yml").read_text())
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 SCRIPTS = [name for name, step in STEPS.items() if "run" in step]
 INSTALL, CHECK = "Install the dependencies", "Check the manifests"
@@ -129,7 +131,7 @@ def test_a_command_of_the_guide_works(command, call):
 
 def test_hooks_are_those_of_the_guide():
     (text,) = re.findall(r"```yaml\n(# \.pre-commit-config\.yaml\n.*?)```", GUIDE, re.DOTALL)
-    (repository,) = yaml.safe_load(text)["repos"]
+    (repository,) = load(text)["repos"]
 
     assert list(HOOKS) == [hook["id"] for hook in repository["hooks"]]
 
@@ -248,7 +250,7 @@ def test_every_input_is_used_in_a_step():
 
 def test_the_guide_passes_valid_inputs_to_the_action():
     (text,) = re.findall(r"```yaml\n(# \.github/workflows/\S+\n.*?)```", GUIDE, re.DOTALL)
-    ((job),) = yaml.safe_load(text)["jobs"].values()
+    ((job),) = load(text)["jobs"].values()
     step = job["steps"][-1]
 
     assert step["uses"].partition("@")[0].endswith("/mlgen/integrations/github")

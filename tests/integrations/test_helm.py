@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support import FIXTURES, RESOURCES, ROOT, each_file, load_all
+from support import FIXTURES, RESOURCES, ROOT, each_file, load, load_all
 
 from mlgen import MlgenError, Options, __version__
 from mlgen.cli import main
@@ -120,7 +120,7 @@ def annotated(text):
     """Add Helm 4's annotation to each job of a text, next to its own annotations."""
     documents = [line for line in re.split(r"(?m)^---\n", text) if "apiVersion" in line]
     for document in documents:
-        item = yaml.safe_load(document)
+        item = load(document)
         note = f"{ANNOTATION}: 'shop/templates/job.yaml'"
         old = item["metadata"].get("annotations") or {}
         notes = ", ".join([note, *(f"{key!r}: {value!r}" for key, value in old.items())])
@@ -172,7 +172,7 @@ def test_a_name_suffix_does_not_depend_on_the_annotation_of_helm_4():
     without = re.sub(rf"\n *{ANNOTATION}:.*", "", suffixed)
 
     names = [
-        [item["metadata"]["name"] for item in yaml.safe_load_all(passed(text))]
+        [item["metadata"]["name"] for item in load_all(passed(text))]
         for text in (suffixed, without)
     ]
 
@@ -247,8 +247,8 @@ def test_a_job_is_recognized_in_any_form_of_yaml(ends):
         f"--- # Helm\n{JOB}",
         f"%YAML 1.2\n---\n{JOB}",
         f"\ufeff{JOB}",
-        json.dumps(yaml.safe_load(JOB)),
-        json.dumps(yaml.safe_load(JOB), indent=2),
+        json.dumps(load(JOB)),
+        json.dumps(load(JOB), indent=2),
     ]
 
     for way in ways:
@@ -290,7 +290,7 @@ def test_with_any_problem_nothing_is_printed(case, message):
 
 def test_a_hook_with_one_job_is_rendered():
     out = passed(HELM_4.replace("helm.sh/resource-policy: keep", "helm.sh/hook: pre-install"))
-    job = next(i for i in yaml.safe_load_all(out) if i["metadata"]["name"] == "bert-main")
+    job = next(i for i in load_all(out) if i["metadata"]["name"] == "bert-main")
 
     assert "pre-install" == job["metadata"]["annotations"]["helm.sh/hook"]
     assert "helm.sh" not in str(job["spec"])
@@ -430,7 +430,7 @@ def test_no_file_is_written_on_success_or_under_helm_3(stdin, caller, tmp_path):
 
 
 def test_a_closed_pipe_causes_no_error():
-    text = b"---\na: b\n" * 200_000
+    text = b"---\na: b\n" * 20_000
 
     done = shell("MLGEN | head -c 20", text)
 
@@ -466,7 +466,7 @@ def test_100_mb_of_other_objects_use_little_memory():
 
 
 def test_the_plugin_has_the_version_of_the_package():
-    plugin = yaml.safe_load((ROOT / "integrations/helm/plugin.yaml").read_text())
+    plugin = load((ROOT / "integrations/helm/plugin.yaml").read_text())
 
     assert __version__ == plugin["version"]
     assert [{"command": "mlgen", "args": ["helm-post-render"]}] == plugin["runtimeConfig"][

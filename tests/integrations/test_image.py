@@ -6,15 +6,14 @@ import subprocess
 import sys
 import zipfile
 
-import yaml
-from support import ROOT
+from support import ROOT, load
 
 from mlgen import __version__
 from mlgen.jobfile.model import Helpers
 
 FILE = ROOT / "integrations/Dockerfile"
 TEXT = FILE.read_text()
-SIDECAR = yaml.safe_load((ROOT / "integrations/argocd/sidecar.yaml").read_text())
+SIDECAR = load((ROOT / "integrations/argocd/sidecar.yaml").read_text())
 
 
 def instructions():

@@ -10,7 +10,7 @@ import textwrap
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import FIXTURES, ROOT, each_file, load_all, without_totals
+from support import FIXTURES, ROOT, each_file, load, load_all, without_totals
 
 from mlgen import Options
 from mlgen.cli import main
@@ -78,7 +78,7 @@ def rendered(text, *options):
 
 
 def items(text):
-    return yaml.safe_load(text)["items"]
+    return load(text)["items"]
 
 
 def annotated(text, annotations):
@@ -111,7 +111,7 @@ def test_a_job_is_replaced_in_place_and_all_other_items_stay_byte_for_byte(inden
         resource_list(textwrap.indent(FOREIGN, "    "), rest=CONFIG),
         resource_list(FOREIGN, rest="# last\n"),
         resource_list().replace("items:", "items: []"),
-        json.dumps(yaml.safe_load(resource_list(FOREIGN)), indent=3, ensure_ascii=False) + "\n",
+        json.dumps(load(resource_list(FOREIGN)), indent=3, ensure_ascii=False) + "\n",
     ],
 )
 def test_a_list_without_a_job_is_unchanged(text):
@@ -148,7 +148,7 @@ def test_the_output_does_not_depend_on_libyaml(monkeypatch):
 
 
 def test_json_stays_json_and_other_items_are_unchanged():
-    job = json.dumps(yaml.safe_load(JOB))
+    job = json.dumps(load(JOB))
     foreign = '{"kind":  "Secret","data":{"a":1.50}}'
     head = '{"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": ['
 
@@ -160,12 +160,12 @@ def test_json_stays_json_and_other_items_are_unchanged():
 
 
 def test_items_in_flow_style_within_block_style():
-    text = resource_list().replace("items:", f"items: [{json.dumps(yaml.safe_load(WARNED))}]")
+    text = resource_list().replace("items:", f"items: [{json.dumps(load(WARNED))}]")
 
     _, out, _ = krm(text)
 
     assert rendered(WARNED) == items(out)
-    assert ["warning"] == [result["severity"] for result in yaml.safe_load(out)["results"]]
+    assert ["warning"] == [result["severity"] for result in load(out)["results"]]
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
@@ -174,7 +174,7 @@ def test_every_version_of_the_list_is_supported_and_kept(version):
 
     _, out, _ = krm(text)
 
-    assert f"config.kubernetes.io/{version}" == yaml.safe_load(out)["apiVersion"]
+    assert f"config.kubernetes.io/{version}" == load(out)["apiVersion"]
 
 
 def generator(job, *others, config=None):
@@ -196,7 +196,7 @@ def test_a_job_as_function_config_is_rendered_once():
 def test_a_job_as_function_config_comes_after_the_items(others):
     config = f"functionConfig:\n{textwrap.indent(JOB, '  ')}"
     head = resource_list().removesuffix("\n")
-    there = yaml.safe_load(f"items:{others}")["items"]
+    there = load(f"items:{others}")["items"]
 
     _, out, _ = krm(f"{head}{others}{config}")
 
@@ -287,7 +287,7 @@ def test_with_errors_the_items_are_unchanged_and_results_list_all_problems(messa
 def test_results_also_list_warnings():
     status, out, err = krm(resource_list(item(WARNED)))
 
-    (result,) = yaml.safe_load(out)["results"]
+    (result,) = load(out)["results"]
     assert (0, "warning") == (status, result["severity"])
     assert f"warning: {result['field']['path']}: {result['message']}\n" in err
     assert err.startswith("TrainingJob/")
@@ -300,7 +300,7 @@ def test_results_of_an_earlier_function_are_dropped():
 
         assert 1 == out.count("results:")
         assert "message: old" not in out
-    data = yaml.safe_load(resource_list(item(WRONG), rest=old))
+    data = load(resource_list(item(WRONG), rest=old))
     status, out, _ = krm(json.dumps(data))
     assert (1, ["error"]) == (status, [result["severity"] for result in json.loads(out)["results"]])
 
@@ -358,7 +358,7 @@ def test_only_jobs_refuses_every_other_item(by):
 
 def local(text, **more):
     """An object with the annotation of objects that are not applied."""
-    data = yaml.safe_load(text) | more
+    data = load(text) | more
     metadata = data.get("metadata", {})
     annotations = metadata.get("annotations", {}) | {"config.kubernetes.io/local-config": "true"}
     return data | {"metadata": metadata | {"annotations": annotations}}
@@ -368,11 +368,11 @@ RESOURCE = (ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml").read_text()
 OPTIONS = "{apiVersion: v1, kind: ConfigMap, metadata: {name: options}}"
 LOCALS = {
     "object": (local("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), "{}"),
-    "list": (local("{apiVersion: v1, kind: List}", items=[yaml.safe_load(JOB)]), "{}"),
+    "list": (local("{apiVersion: v1, kind: List}", items=[load(JOB)]), "{}"),
     "job": (local(JOB), "{}"),
     "custom-resource": (local(RESOURCE), "{}"),
     "own-name": (local(RESOURCE, spec={}), RESOURCE),
-    "own-name-without-annotation": (yaml.safe_load(RESOURCE), RESOURCE),
+    "own-name-without-annotation": (load(RESOURCE), RESOURCE),
     "name-of-options": (local(OPTIONS, data={"a": "b"}), OPTIONS),
     "kptfile-of-another-group": (local("{apiVersion: kpt.example/v1, kind: Kptfile}"), "{}"),
 }
@@ -380,8 +380,8 @@ LOCALS = {
 
 def with_config(config, *others):
     """A list of objects with a functionConfig."""
-    data = yaml.safe_load(resource_list()) | {"items": list(others)}
-    return json.dumps(data | {"functionConfig": yaml.safe_load(config)})
+    data = load(resource_list()) | {"items": list(others)}
+    return json.dumps(data | {"functionConfig": load(config)})
 
 
 @pytest.mark.parametrize("name", LOCALS)
@@ -425,7 +425,7 @@ def test_an_invalid_function_config(name, message):
 
     assert 1 == status
     assert out.startswith(text)
-    assert len(err.splitlines()) == len(yaml.safe_load(out)["results"])
+    assert len(err.splitlines()) == len(load(out)["results"])
     assert err == message
 
 
@@ -446,8 +446,8 @@ def test_krm_needs_no_home_and_writes_no_files(tmp_path):
 
 def fields():
     """The fields of a TrainingJob in the shipped configurations."""
-    kinds = yaml.safe_load((INTEGRATION / "overlay/fields.yaml").read_text())
-    references = yaml.safe_load((INTEGRATION / "overlay/name-references.yaml").read_text())
+    kinds = load((INTEGRATION / "overlay/fields.yaml").read_text())
+    references = load((INTEGRATION / "overlay/name-references.yaml").read_text())
     specs = [spec for kind in kinds.values() for spec in kind]
     specs += [spec for kind in references["nameReference"] for spec in kind["fieldSpecs"]]
     return [spec["path"] for spec in specs if spec["kind"] == "TrainingJob"]
@@ -493,7 +493,7 @@ def test_the_configurations_list_the_roles_of_all_frameworks():
 )
 def test_only_errors_leave_a_job_in_the_list(job, severities, kinds):
     parts, problems = kustomize.krm(Text("<stdin>", resource_list(item(job))), Options())
-    output = yaml.safe_load("".join(parts))
+    output = load("".join(parts))
 
     assert severities == [result["severity"] for result in output.get("results", [])]
     assert severities == ["warning" if problem.warning else "error" for problem in problems]

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-import yaml
 from jsonschema import Draft7Validator
+from support import load
 
 from mlgen.kubernetes.json_schema import definitions, reference
 from mlgen.kubernetes.schema import broken_structure, has_kind
@@ -20,7 +20,7 @@ def found(text, kind="PodTemplateSpec", version=DEFAULT, **options):
     """Each violation as one line; the path with dots."""
     return [
         f"{'.'.join(map(str, item.path))}: {item.message}; {item.hint} [{item.code}]"
-        for item in broken_structure(kind, yaml.safe_load(text), version, **options)
+        for item in broken_structure(kind, load(text), version, **options)
     ]
 
 
@@ -56,7 +56,7 @@ def test_an_unknown_field_is_misspelt_or_misplaced():
         (line,) = found(text, patch=True)
 
         assert line.endswith(f"; {end} [unknown-field]")
-        assert not Draft7Validator(EDITORS).is_valid(yaml.safe_load(text))
+        assert not Draft7Validator(EDITORS).is_valid(load(text))
 
 
 CONTAINER = "spec: {containers: [{name: a, %s}]}"
@@ -110,7 +110,7 @@ def test_a_wrong_type_has_its_cure():
         (line,) = found(text, patch=True)
 
         assert line.endswith(f"; {end} [wrong-type]")
-        assert not Draft7Validator(EDITORS).is_valid(yaml.safe_load(text))
+        assert not Draft7Validator(EDITORS).is_valid(load(text))
 
 
 VALUES = {
@@ -151,7 +151,7 @@ def test_binary_data_is_base64():
 )
 def test_what_the_api_server_accepts_in_a_patch_is_accepted(text):
     assert [] == found(text, patch=True)
-    assert Draft7Validator(EDITORS).is_valid(yaml.safe_load(text))
+    assert Draft7Validator(EDITORS).is_valid(load(text))
 
 
 UNSUPPORTED = "is not supported; use $patch or $retainKeys [unknown-field]"

@@ -1,10 +1,9 @@
 """Values that the API server rejects. parts/kubernetes/test_admission.py compares a real one."""
 
 import pytest
-import yaml
 from admission import rejected_values
 from rejected import OBJECTS, rejected
-from support import FILES, golden, stem
+from support import FILES, golden, load_all, stem
 
 from mlgen.kubernetes import validation
 from mlgen.kubernetes.validation.syntax import image
@@ -36,7 +35,7 @@ def test_the_objects_are_valid_otherwise(kind):
 
 @pytest.mark.parametrize("file", FILES[::15], ids=stem)
 def test_fixtures_break_no_rule_in_any_version(file):
-    objects = [item for item in yaml.safe_load_all(golden(file)) if item]
+    objects = [item for item in load_all(golden(file)) if item]
 
     for version in (SUPPORTED[0], SUPPORTED[-1]):
         found = [str(v) for item in objects for v in validation.broken_rules(item, version)]

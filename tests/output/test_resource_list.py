@@ -4,6 +4,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from support import load
 
 from mlgen.documents.files import Text
 from mlgen.documents.resource_list import VERSIONS, read
@@ -51,13 +52,13 @@ def test_items_are_replaced_and_appended_in_the_style_of_the_list():
 @pytest.mark.parametrize("text", [BLOCK, FLOW, EMPTY])
 def test_results_are_a_field_of_the_list(text):
     results = [{"message": "größe: 1", "severity": "error"}]
-    before, after = (yaml.safe_load(t) for t in (text, written(text, results=results)))
+    before, after = (load(t) for t in (text, written(text, results=results)))
 
     assert {**before, "results": results} == after
 
 
 def test_several_items_and_results_change_at_once():
-    list_ = yaml.safe_load(written(FLOW, {1: [MORE], 0: [NEW], 2: [{"c": 1}]}, [{"message": "x"}]))
+    list_ = load(written(FLOW, {1: [MORE], 0: [NEW], 2: [{"c": 1}]}, [{"message": "x"}]))
 
     assert ([NEW, MORE, {"c": 1}], [{"message": "x"}]) == (list_["items"], list_["results"])
 
@@ -85,7 +86,7 @@ def test_json_is_also_yaml():
 
     text = written(FLOW, {0: [{"a": value}]})
 
-    assert value == yaml.safe_load(text)["items"][0]["a"]
+    assert value == load(text)["items"][0]["a"]
     assert text.isascii() == ("\U0001f600" not in text)
 
 

@@ -1,7 +1,7 @@
 """A Secret with a new SSH key pair."""
 
 import pytest
-import yaml
+from support import load
 
 from mlgen.output.ssh_secret import secret
 
@@ -12,7 +12,7 @@ from mlgen.output.ssh_secret import secret
     [(None, {"name": "keys"}), ("team-a", {"name": "keys", "namespace": "team-a"})],
 )
 def test_the_secret_has_a_key_pair_for_the_mpi_operator_s_fields(namespace, metadata):
-    item = yaml.safe_load(secret("keys", namespace))
+    item = load(secret("keys", namespace))
     data = item.pop("stringData")
 
     expected = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth"}

@@ -13,8 +13,8 @@ from runtime import rights
 from runtime.history import DAY, Calm, History
 from runtime.world import EPOCH
 
-HISTORIES = int(os.environ.get("MLGEN_HISTORIES", "270"))
-SEED = int(os.environ.get("MLGEN_SEED", "30"))
+HISTORIES = int(os.environ.get("MLGEN_HISTORIES", "300"))
+SEED = int(os.environ.get("MLGEN_SEED", "0"))
 ROLES = 9
 """Kinds of Roles: without a StatefulSet, or with one, whose pods it may delete or not; the objects
 are kept, deleted or owned."""
@@ -41,14 +41,8 @@ def play(seeds):
     return broken, list(unused.values())
 
 
-def test_every_history_ends_as_the_documented_rules_say():
-    broken, _ = play(range(30))
-
-    assert {} == broken
-
-
 @pytest.mark.slow
-def test_more_histories_end_so_and_use_every_right_of_every_role():
+def test_histories_end_as_documented_and_use_every_right():
     broken, unused = play(range(SEED, SEED + HISTORIES))
 
     assert {} == broken

@@ -9,10 +9,9 @@ from functools import partial
 from random import Random
 
 import pytest
-import yaml
 from runtime import rights
 from runtime.world import EPOCH, Killed, World
-from support import ROOT
+from support import ROOT, load, load_all
 
 from mlgen.runtime import api, status, step, supervise
 from mlgen.runtime.api import ApiError
@@ -455,7 +454,7 @@ class Cluster(World):
         self.dies_at = None
 
     def apply(self, version, kind, name, text):
-        body = yaml.safe_load(text)
+        body = load(text)
         assert (version, kind, name) == (body["apiVersion"], body["kind"], body["metadata"]["name"])
         if (kind, name) not in self.objects:
             self.put(kind, name, metadata=body["metadata"], spec=body["spec"])
@@ -729,7 +728,7 @@ def test_the_role_of_the_step_has_what_it_uses_and_no_more(policy):
             supervisor.step()
             cluster.sleep(1.0)
 
-    files = yaml.safe_load_all((ROOT / "argo/rbac.yaml").read_text())
+    files = load_all((ROOT / "argo/rbac.yaml").read_text())
     (rules,) = [document["rules"] for document in files if document["kind"] == "Role"]
     granted = {
         (verb, each) for rule in rules for each in rule["resources"] for verb in rule["verbs"]

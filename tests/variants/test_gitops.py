@@ -6,9 +6,8 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-import yaml
 from click.testing import CliRunner
-from support import ROOT, each_file, without_totals
+from support import ROOT, each_file, load_all, without_totals
 
 from mlgen import Options, frameworks, objects, pipeline
 from mlgen.cli import main
@@ -108,7 +107,7 @@ def test_a_job_that_is_rendered_as_written_has_no_warning(target):
     assert run("render", "fixtures/jax.yaml", "--for", target)[2] == ""
 
 
-@each_file()
+@each_file(sample=20)
 def test_sync_options_of_argo_cd(file):
     rendered = manifests(file, "argocd")
     for item in rendered:
@@ -124,7 +123,7 @@ def test_sync_options_of_argo_cd(file):
     assert INSTANCE not in json.dumps(rendered)
 
 
-@each_file()
+@each_file(sample=20)
 def test_flux_recreates_only_jobs(file):
     for item in manifests(file, "flux"):
         force = annotations(item).get(f"{FLUX}/force")
@@ -142,7 +141,7 @@ def test_the_supervisor_deletes_nothing(target):
     assert "delete" not in {verb for rule in role["rules"] for verb in rule["verbs"]}
 
 
-@each_file()
+@each_file(sample=20)
 def test_everything_else_is_the_same_without_the_tool(file):
     expected = [common(item) for item in plain(file)]
 
@@ -301,7 +300,7 @@ def test_the_printed_manifests_are_those_of_the_pipeline():
     path = "fixtures/tensorflow-clean-all.yaml"
     text = run("render", path, "--for", "argocd")[1]
 
-    assert list(yaml.safe_load_all(text)) == manifests(ROOT / path, "argocd")
+    assert load_all(text) == manifests(ROOT / path, "argocd")
 
 
 def job(**run_policy):

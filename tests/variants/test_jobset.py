@@ -5,9 +5,8 @@ import re
 from functools import cache
 
 import pytest
-import yaml
 from click.testing import CliRunner
-from support import FIXTURES, ROOT, each_file, without_totals
+from support import FIXTURES, ROOT, each_file, load_all, without_totals
 
 from mlgen import MlgenError, Options, dialects, frameworks, objects, pipeline
 from mlgen.checks.pods import workloads
@@ -120,7 +119,7 @@ def comparable(template, job, roles):
     return spec
 
 
-@each_file()
+@each_file(sample=20)
 def test_a_jobset_has_the_same_pods_in_its_own_dialect(file):
     for job in rendered(file):
         manifest = jobset_of(job)
@@ -151,7 +150,7 @@ def test_warnings(name, message):
     assert without_totals(stderr) == message
 
 
-@each_file()
+@each_file(sample=20)
 def test_no_other_object_replaces_the_jobset(file):
     for job in rendered(file):
         kinds = {item["kind"] for item in job.objects}
@@ -363,7 +362,7 @@ def test_a_jobset_that_is_rendered_passes_through(tmp_path):
     _, jobs, _ = run("render", file)
 
     assert (code, changes) == (0, 0)
-    assert [*yaml.safe_load_all(again)] == [*yaml.safe_load_all(text)]
+    assert [*load_all(again)] == [*load_all(text)]
     assert "kind: Job\n" in jobs
 
 

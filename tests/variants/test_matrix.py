@@ -5,9 +5,8 @@ import re
 import time
 
 import pytest
-import yaml
 from click.testing import CliRunner
-from support import ROOT, load_all
+from support import ROOT, load, load_all
 
 from mlgen import MlgenError, Options, pipeline
 from mlgen.cli import main
@@ -372,6 +371,7 @@ def test_a_matrix_that_is_too_large_is_refused_at_once(matrix, message):
     assert message in error(job(matrix))
 
 
+@pytest.mark.slow
 def test_combinations_with_errors_are_not_all_checked():
     matrix = f"{{spec.env.A: {[*map(str, range(100))]}}}"
     text = job(matrix).replace("kind: TrainingJob", "kind: TrainingJob\nx: " + "y" * 500_000)
@@ -437,7 +437,7 @@ def test_tools_render_a_matrix_in_a_job_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.yaml").write_text(text)
     items = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList"}
-    items["items"] = [yaml.safe_load(text) | {"spec": SPEC | {"matrix": {"args.lr": ["a", "b"]}}}]
+    items["items"] = [load(text) | {"spec": SPEC | {"matrix": {"args.lr": ["a", "b"]}}}]
 
     by_helm = run("helm-post-render", stdin=text)
     by_kustomize = run("krm", stdin=json.dumps(items))

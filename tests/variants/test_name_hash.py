@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-import yaml
 from support import ROOT, abridged, each_file, load_all, rendered
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
@@ -108,7 +107,7 @@ def test_scaling_elastic_workers_keeps_the_name(render):
 
 
 def test_a_label_selects_all_versions_of_a_job(render):
-    for item in yaml.safe_load_all(render(JOB)):
+    for item in load_all(render(JOB)):
         assert item["metadata"]["labels"]["app.kubernetes.io/part-of"] == "criteo"
 
 
