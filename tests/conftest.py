@@ -34,7 +34,7 @@ def pytest_configure():
         if signal.getsignal(number) is signal.SIG_IGN:
             handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, handler)
-    gc.set_threshold(100_000, 20, 100)  # each collection visits all cached manifests
+    gc.set_threshold(200_000)  # as in the program; each collection visits all cached manifests
 
 
 def pytest_collection_modifyitems(items):

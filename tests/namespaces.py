@@ -107,6 +107,7 @@ class Namespace:
                         if answer:
                             process.terminate()
                             return answer
+            time.sleep(0.5)
         raise self.late(description, seconds)
 
     def until(self, description, poll, seconds=SECONDS):

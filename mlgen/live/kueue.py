@@ -24,7 +24,6 @@ def pending(kubectl: Kubectl, namespace: str, queue: str) -> Outcome:
     Raises:
         KubectlError: kubectl is not installed, or the API server does not respond.
     """
-    outcome = Outcome(1, "", "")
     for version in VERSIONS:
         group = f"/apis/visibility.kueue.x-k8s.io/{version}"
         path = f"{group}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads"

@@ -359,7 +359,9 @@ def _combined(document: Document, axes: Axes) -> tuple[list[Values], list[Proble
     if paths > MATRIX_PATHS:
         message = f"the matrix sets {paths} fields at a time; at most {MATRIX_PATHS} are possible"
         raise _error(document, PATH, message, "too-large", "set them outside of the matrix")
-    count = max(math.prod(map(len, listed.values())), len(extra))
+    included = sum(at[-2] == "include" for at in extra)
+    crossing = math.prod(map(len, listed.values())) if listed else 0
+    count = max(crossing + included, len(extra))
     if count > COMBINATIONS:
         message = f"the matrix has {count} combinations; at most {COMBINATIONS} are rendered"
         raise _error(document, PATH, message, "too-large", "use fewer values")

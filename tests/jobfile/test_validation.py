@@ -24,6 +24,15 @@ def problems(schema, value):
     return [(".".join(map(str, p.path)), p.message, p.hint, p.code) for p in found]
 
 
+def test_two_schemas_of_a_value_report_it_once_with_the_hint_of_either():
+    text, example = {"type": "object"}, {"type": "object", "examples": [{"b": 1}]}
+    message = 'expected a mapping, got the string "c"'
+
+    for schemas in ([text, example], [example, text], [text, text, example]):
+        expected = [("a", message, "for example {b: 1}", "wrong-type")]
+        assert expected == problems({"allOf": schemas}, "c")
+
+
 def test_a_wrong_type_is_named_with_its_fix():
     rows = [
         ("integer", '"2"', 'expected an integer, got the string "2"', "remove the quotes"),

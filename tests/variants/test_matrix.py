@@ -358,6 +358,10 @@ def test_too_many_combinations_are_refused_at_once():
             "the matrix has 1001 combinations; at most 1000 are rendered",
         ),
         (
+            f"{{spec.env.A: {[*map(str, range(1000))]}, include: [{{spec.env.A: b}}]}}",
+            "the matrix has 1001 combinations; at most 1000 are rendered",
+        ),
+        (
             "{" + ", ".join(f"args.a{number}: [1]" for number in range(101)) + "}",
             "sets 101 fields at a time; at most 100 are possible",
         ),
