@@ -1022,13 +1022,14 @@ POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\ns
 @pytest.mark.parametrize("case", ["redirect", "submodule", "lfs"])
 def test_only_the_host_of_the_repository_gets_the_password(case, sync, servers, repository):
     own, other = servers
-    if case == "lfs" and not shutil.which("git-lfs"):
-        missing("there is no git-lfs")
     (sync.keys / "username").write_text("ci\n")
     (sync.keys / "password").write_text("hunter2")
-    (repository / ".lfsconfig").write_text(f"[lfs]\n\turl = {other.url}/lfs\n")
-    (repository / ".gitattributes").write_text("*.bin filter=lfs\n")
-    (repository / "a.bin").write_text(POINTER)
+    if case == "lfs":
+        if not shutil.which("git-lfs"):
+            missing("there is no git-lfs")
+        (repository / ".lfsconfig").write_text(f"[lfs]\n\turl = {other.url}/lfs\n")
+        (repository / ".gitattributes").write_text("*.bin filter=lfs\n")
+        (repository / "a.bin").write_text(POINTER)
     (repository / ".gitmodules").write_text(
         f'[submodule "lib"]\n\tpath = lib\n\turl = {other.url}/lib\n'
     )
