@@ -28,7 +28,7 @@ BUSY = "Unable to connect to the server|TLS handshake timeout|context deadline e
 ONE_AT_A_TIME = threading.Lock()
 """A CliRunner replaces the stdout of all threads."""
 
-SECONDS = 300
+SECONDS = 600
 """Time limit of a wait: a bound for a busy machine, on which many jobs run at once."""
 
 
