@@ -29,12 +29,13 @@ SECONDS = {"long": 3600, "slow": 1200, "cluster": 1800, "parts": 1800, "pythons"
 
 
 def pytest_configure():
-    """Handle signals as in a terminal: `nohup pytest &` would let every program ignore them."""
+    """Handle signals as in a terminal, and collect garbage as seldom as the program does."""
+    # `nohup pytest &` would let every program ignore these signals.
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, handler)
-    gc.set_threshold(200_000)  # as in the program; each collection visits all cached manifests
+    gc.set_threshold(200_000)  # each collection visits all cached manifests
 
 
 def pytest_collection_modifyitems(items):

@@ -49,12 +49,12 @@ def cases(files):
     ]
 
 
-def each_file(*patterns, without="(?!)", files=FILES, sample=40):
+def each_file(*patterns, without="(?!)", files=FILES, sample=None):
     """Run a test for each fixture, as one case that reports every fixture which fails.
 
     The test takes the `file`, its manifests as `text`, or their `objects`. Patterns select the
     fixtures whose manifests match all of them, but not `without`. The slow tests run the fixtures
-    outside of the sample. `sample` is its size for a test that takes long for each file.
+    outside of the sample. `sample` is a smaller size of it, for a test that takes long for a file.
     """
     parts = [pytest.param(True, id="sample"), pytest.param(False, id="others", marks=SLOW)]
     values = {"file": lambda file: file, "text": golden, "objects": manifests}

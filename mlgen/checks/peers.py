@@ -110,8 +110,9 @@ def _others(job: Objects) -> Iterator[Text]:
             path = (*TEMPLATE, "metadata", "annotations", name)
             yield Text(pods.item, path, f"the annotation {name}", text)
     for item in job.of_kind("ConfigMap").values():
-        own = planned(item)
-        for key, text in ({PLAN: own} if own else item.get("data", {})).items():
+        plan = planned(item)
+        files = {PLAN: plan} if plan else item.get("data", {})
+        for key, text in files.items():
             if not key.endswith(".sh") and key != ELASTIC:
                 # In a hostfile, the 4 of `host:4` is a number of slots.
                 label = "the hostfile" if key == "hostfile" else key

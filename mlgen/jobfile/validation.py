@@ -218,11 +218,11 @@ def invalid_fields(
         return []
     errors = validator()(schema).iter_errors(document.data)
     job = JobFile(document.data, schema, owners)
-    found: dict[Problem, Problem] = {}  # two schemas of one value may report it, one with a hint
-    for each in bounded(each for error in errors for each in _of_error(error, document, job)):
-        same = replace(each, hint="")
-        found[same] = max(found.get(same, each), each, key=lambda problem: len(problem.hint))
-    return [problem for problem in found.values() if not job.repeats(problem)]
+    every = bounded(problem for error in errors for problem in _of_error(error, document, job))
+    found = dict.fromkeys(every)
+    # Two schemas of a value may report the same problem, one with a hint and one without.
+    hinted = {replace(problem, hint="") for problem in found if problem.hint}
+    return [problem for problem in found if problem not in hinted and not job.repeats(problem)]
 
 
 @cache

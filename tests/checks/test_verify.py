@@ -180,7 +180,7 @@ def test_the_order_of_objects_lists_and_other_objects_do_not_matter(form, render
     assert (0, "mnist: verified, 11 objects, 7 pods\n", "") == run(tmp_path)
 
 
-def test_the_objects_of_a_job_may_be_in_mfiles(render, tmp_path):
+def test_the_objects_of_a_job_may_be_in_many_files(render, tmp_path):
     for number, item in enumerate(load_all(render(fixture("mpi-ssh")))):
         (tmp_path / f"{number}.yaml").write_text(yaml_text([item]))
 

@@ -189,10 +189,12 @@ def plane(version="1.34", **variables):
     lock = (HOME / "ports").open("w")
     flock(lock, LOCK_EX)  # until they are in use, so that parallel starts get other ports
     port = free_ports()
+    # A process that ends deletes its folder only after its ports are free, so each has its own.
+    name = f"plane-{port}-{os.getpid()}"
     variables = {
         **os.environ,
         "PROGRAMS": str(kubernetes(version)),
-        "MLGEN_PLANE": f"plane-{port}-{os.getpid()}",  # another process may still delete its own
+        "MLGEN_PLANE": name,
         "PORT": str(port),
         **variables,
     }
@@ -203,7 +205,7 @@ def plane(version="1.34", **variables):
                 [*command, "up"], check=False, capture_output=True, text=True, env=variables
             )
             if done.returncode:
-                raise RuntimeError(f"control-plane: {done.stderr}{_ends(variables['MLGEN_PLANE'])}")
+                raise RuntimeError(f"control-plane: {done.stderr}{_log_ends(name)}")
         created = Plane(done.stdout.strip().partition("=")[2])
         try:
             created.until(lambda: created.get("serviceaccount")["items"], seconds=60)
@@ -214,7 +216,7 @@ def plane(version="1.34", **variables):
         subprocess.run([*command, "down", "--wipe"], check=True, env=variables)
 
 
-def _ends(name):
+def _log_ends(name):
     """Return the end of each log of a control plane."""
     logs = sorted((HOME / name / "log").glob("*.log"))
     return "".join(f"\n== {log.name}\n{log.read_text()[-2000:]}" for log in logs)

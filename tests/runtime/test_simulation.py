@@ -13,7 +13,10 @@ from runtime import rights
 from runtime.history import DAY, Calm, History
 from runtime.world import EPOCH
 
-HISTORIES = int(os.environ.get("MLGEN_HISTORIES", "300"))
+ENOUGH = 300
+"""The number of histories that together use every right."""
+
+HISTORIES = int(os.environ.get("MLGEN_HISTORIES", ENOUGH))
 SEED = int(os.environ.get("MLGEN_SEED", "0"))
 ROLES = 9
 """Kinds of Roles: without a StatefulSet, or with one, whose pods it may delete or not; the objects
@@ -54,7 +57,7 @@ def test_histories_end_as_documented(played):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("MLGEN_HISTORIES" in os.environ, reason="needs all histories")
+@pytest.mark.skipif(HISTORIES < ENOUGH, reason=f"needs {ENOUGH} histories")
 def test_histories_use_every_right_of_every_role(played):
     _, unused = played
 

@@ -362,7 +362,7 @@ def test_a_jobset_that_is_rendered_passes_through(tmp_path):
     _, jobs, _ = run("render", file)
 
     assert (code, changes) == (0, 0)
-    assert [*load_all(again)] == [*load_all(text)]
+    assert load_all(again) == load_all(text)
     assert "kind: Job\n" in jobs
 
 
