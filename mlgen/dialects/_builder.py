@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from mlgen.dialects._schemas import COMMON, PROBLEMS, read
 from mlgen.documents.document import UNWRITTEN, Document, Mark
+from mlgen.jobfile.gpus import is_gpu
 from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
 from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.kubernetes.limits import INT32_MAX
@@ -369,7 +370,7 @@ class Builder:
         first = next(iter(roles), "")
         for name, value in [*roles.get(first, {}).items()] if len(roles) > 1 else ():
             is_equal = all(role.get(name) == value for role in roles.values())
-            if is_equal and name in ORDER and name not in PER_ROLE:
+            if is_equal and name in ORDER and name not in PER_ROLE and not _is_own(name, value):
                 spec[name] = {**spec[name], **value} if name in spec else value
                 for role in roles.values():
                     del role[name]
@@ -396,6 +397,13 @@ class Builder:
         if around.origin is not None:  # the resource is merged from several documents
             origin = around.origin
         return Mark(around.place, around.key, around.text, origin, inner)
+
+
+def _is_own(name: str, value: Any) -> bool:
+    """Return True for resources with GPUs, which in `spec` are only for the roles that compute."""
+    if name != "resources":
+        return False
+    return any(map(is_gpu, (*value, *value.get("requests", ()), *value.get("limits", ()))))
 
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "mlgen"}

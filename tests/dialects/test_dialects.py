@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from copy import deepcopy
 
 import pytest
 from click.testing import CliRunner
@@ -24,9 +25,13 @@ from mlgen import dialects
 from mlgen.cli import main
 from mlgen.documents.document import Document, marked
 from mlgen.documents.files import Text
+from mlgen.jobfile.schema import base
 from mlgen.output import yaml as emit
 from mlgen.output.manifests import text
 from mlgen.problems import Collector, MlgenError, Place, Problem
+
+ROLE_FIELDS = {*base()["definitions"]["role"]["properties"]} - {"template", "volumes"}
+"""The fields of a role. TensorBoard also uses the volumes for all roles."""
 
 KINDS = [(name, *key) for name in dialects.names() for key in dialects.get(name).kinds]
 
@@ -59,6 +64,19 @@ def test_the_job_file_renders_to_the_same_bytes(file):
     job, _ = mlgen.convert(file)
 
     assert abridged(text(mlgen.validate(job).parts, "yaml")) == golden(file)
+
+
+@each_file(files=RESOURCES)
+def test_fields_for_all_roles_mean_the_same_as_in_each_role(file):
+    (job,) = load_all(mlgen.convert(file)[0])
+    shared = {name: value for name, value in job["spec"].items() if name in ROLE_FIELDS}
+    spec = {name: value for name, value in job["spec"].items() if name not in shared}
+    for role in (roles := deepcopy(spec["roles"])).values():
+        own = {"env": shared.get("env", {}) | role["env"]} if "env" in role else {}
+        role |= shared | role | own
+    apart = job | {"spec": spec | {"roles": roles}}
+
+    assert mlgen.render(apart) == mlgen.render(job)
 
 
 def test_every_kind_and_version_has_a_fixture_of_its_dialect():
