@@ -1,4 +1,4 @@
-"""KubeRay: RayJobs and RayClusters of ray.io/v1, which become jobs of the framework ray.
+"""KubeRay: RayJobs and RayClusters of ray.io/v1 and v1alpha1, which become jobs of the framework ray.
 
 The head, each worker group and the submitter become roles. Sources, in ray-project/kuberay,
 ray-operator (1.5):
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mlgen.problems import ValuePath
 
 FACTS = read("kuberay.json")
+
+VERSIONS = ("ray.io/v1", "ray.io/v1alpha1")
+"""The newest version first. The operator runs both in the same way."""
 
 HEAD, SUBMITTER = "head", "submitter"
 
@@ -62,6 +65,8 @@ class RayCluster(Resource):
         kind, name = self.builder.resource.get("kind"), self.builder.name
         if "." in name:
             self.report("job-name", self.builder.resource.get("metadata", "name"))
+        if self.builder.resource.get("apiVersion").value != VERSIONS[0]:
+            self.report("ray-version", self.builder.resource.get("apiVersion"))
         self.put(("spec", "framework"), kind, "ray")
         self.put(("spec", "options", "headService"), kind, self.service)
         self._write_group(HEAD, self.head)
@@ -452,6 +457,6 @@ def _write_cluster(builder: Builder) -> None:
     builder.share_templates()
 
 
-DIALECT = Dialect(
-    kinds={("ray.io/v1", "RayJob"): _write_job, ("ray.io/v1", "RayCluster"): _write_cluster}
-)
+WRITERS = {"RayJob": _write_job, "RayCluster": _write_cluster}
+
+DIALECT = Dialect({(version, kind): WRITERS[kind] for version in VERSIONS for kind in WRITERS})
