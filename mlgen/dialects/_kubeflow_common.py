@@ -130,13 +130,22 @@ def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
             restart = replica_type.get("restartPolicy")
             policy = restart.value or rules.restarts.get(role, rules.restart)
             builder.put((*path, "restartPolicy"), restart, policy)
-            in_template = template.get("spec", "restartPolicy")
-            # The operators overwrite it: SetRestartPolicy in pkg/controller.v1/common/util.go.
-            if in_template.value not in (None, "Never" if policy == "ExitCode" else policy):
-                builder.report("template-restart", in_template, policy=policy)
+            warn_of_template(builder, template, policy)
             if rules.old and policy == "ExitCode":
                 builder.put((*path, "retryableExitCodes"), restart, RETRYABLE_EXIT_CODES)
     return by_role
+
+
+def warn_of_template(builder: Builder, template: SourceValue, policy: str) -> None:
+    """Warn if a pod template has another restart policy than its replica type.
+
+    The operators overwrite it: SetRestartPolicy in the training operator's
+    pkg/controller.v1/common/util.go, and setRestartPolicy in the MPI operator's
+    pkg/controller/mpi_job_controller.go.
+    """
+    in_template = template.get("spec", "restartPolicy")
+    if in_template.value not in (None, "Never" if policy == "ExitCode" else policy):
+        builder.report("template-restart", in_template, policy=policy)
 
 
 def _container_name(builder: Builder, template: SourceValue, rules: Rules) -> str:

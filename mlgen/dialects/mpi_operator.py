@@ -22,6 +22,7 @@ from mlgen.dialects._kubeflow_common import (
     policy_field,
     require_one,
     run_policy,
+    warn_of_template,
     warn_of_worker_restarts,
     write_slots,
 )
@@ -74,6 +75,10 @@ def write_job(builder: Builder, rules: Rules) -> None:
         worker_restart = worker.get("restartPolicy") if worker else NOTHING
         if rules.transport != "ssh" and worker_restart.value in ("Never", "ExitCode"):
             builder.report("always-restarted", worker_restart)
+    for role, replica_type in replica_types.items():
+        default = "OnFailure" if role == "launcher" and version != "v1" else "Never"
+        policy = replica_type.get("restartPolicy").value or default
+        warn_of_template(builder, replica_type.get("template"), policy)
     for name in ("mpiDistribution", "mpiImplementation"):
         source = builder.spec.get(name)
         implementation = DISTRIBUTIONS.get(source.value, source.value)
