@@ -84,8 +84,8 @@ def write_job(builder: Builder) -> None:
     volume = arguments.one_of(next(iter(mounted), NOTHING), "volume")
     for role, block in blocks.items():
         count = _count(arguments, role, block)
-        if role == "ps" and not count.value:
-            continue
+        if role == "ps" and not (block or count):
+            continue  # the master adds one with its defaults
         path = ("spec", "roles", role)
         builder.data["spec"].setdefault("roles", {})[role] = {}
         builder.origins[path] = block.path if block else builder.spec.path
@@ -170,12 +170,15 @@ def _block(builder: Builder, role: str) -> SourceValue:
 
 
 def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
-    """Return the number of replicas: unset for the master, by default `WORKERS` for workers."""
+    """Return the number of replicas: unset for the master, by default `WORKERS` for workers.
+
+    The master's default for parameter servers is 1 (elasticdl_client/common/args.py, num_ps_pods).
+    """
     if role == "master":
         return NOTHING
     count = arguments.one_of(block.get("count"), COUNTS[role])
-    if not count and role == "worker":
-        return SourceValue(WORKERS, count.path)
+    if not count and (role == "worker" or block):
+        return SourceValue(WORKERS if role == "worker" else 1, count.path)
     number = natural(count.value) if isinstance(count.value, str) else count.value
     if count and number is None:
         arguments.builder.report("not-a-number", count)

@@ -129,6 +129,8 @@ def _arguments(job: TrainingJob) -> tuple[str, ...]:
     for name, count in COUNTS.items():
         if name in job.roles:
             values |= _pods(job.roles[name], count)
+        elif name in job.empty_roles:
+            values[count] = "0"
         if name in options.get("podPriority", {}):
             values[f"{name}_pod_priority"] = options["podPriority"][name]
     specs = [job.roles[name] for name in ("ps", "worker") if name in job.roles]

@@ -127,9 +127,10 @@ def test_the_number_of_workers_has_a_default(block, words, workers, job):
     ("block", "words", "servers"),
     [
         (None, [], None),
-        ({"count": 0}, [], None),
+        ({"image": "ps:1"}, [], 1),
+        ({"count": 0}, [], 0),
         ({"count": 2}, [], 2),
-        (None, ["--num_ps_pods=0"], None),
+        (None, ["--num_ps_pods=0"], 0),
         (None, ["--num_ps_pods=2"], 2),
     ],
 )
