@@ -388,10 +388,7 @@ def _render_job(
             collector.extend(gitops.warnings(job, topology, options.target))
             manifests = gitops.adapted(topology, manifests, options.target)
             settings = gitops.settings(topology, manifests, options.target)
-        version, is_converted = options.kube_version, document.converted
-        job_problems = checks.job_problems(
-            job.name, manifests, version, document.data, converted=is_converted
-        )
+        job_problems = checks.job_problems(job.name, manifests, options.kube_version, document.data)
         collector.extend(_independent(job_problems, topology.problems))
         if job.security.profile:
             profile = job.security.profile

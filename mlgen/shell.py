@@ -122,6 +122,24 @@ def simple_commands(text: str) -> list[list[str]]:
     return [words for words in commands if words]
 
 
+def programs(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command line that are run as programs, without an interpreter.
+
+    They are the first word of each command, also in the script of a shell. Launchers such as
+    `mpirun` run one of their arguments, which is a program if it ends in `.sh`.
+    """
+    script = text_index(words)
+    for command in [[*words], *(simple_commands(words[script]) if script else ())]:
+        for before, word in zip(["", *command], command, strict=False):
+            is_argument = before in SOURCES or is_shell(before) or not word.endswith(".sh")
+            if before in ("", "exec") or not is_argument:
+                yield word
+
+
+SOURCES = (".", "source")
+"""The commands of a shell that read a script without running it as a program."""
+
+
 @lru_cache(maxsize=4)
 def unclosed(text: str) -> str | None:
     """Return the quote that a shell script does not close; None if there is none, or in doubt."""

@@ -26,7 +26,7 @@ from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
 from mlgen.kubernetes.validation.syntax import SUBDOMAIN_MAX, is_subdomain
 from mlgen.kubernetes.versions import RELAXED_SERVICE_NAMES, KubeVersion
 from mlgen.objects.labels import DECIDES, REPLICA_INDEX, ROLE
-from mlgen.problems import Problem, ValuePath, bounded, dotted
+from mlgen.problems import Problem, ValuePath, bounded, dotted, listed
 
 NAME: ValuePath = ("metadata", "name")
 
@@ -36,8 +36,6 @@ def job_problems(
     objects: Sequence[Object],
     kube_version: KubeVersion,
     job_file: Mapping[str, Any] | None = None,
-    *,
-    converted: bool = False,
 ) -> list[Problem]:
     """Return the problems of one job's objects, with their paths in the job file.
 
@@ -46,9 +44,8 @@ def job_problems(
         objects: all objects of the job.
         kube_version: the version of the cluster.
         job_file: the data of the job file, for the paths; None if there is none.
-        converted: True if the job file was converted from a custom resource.
     """
-    job = Objects(name, objects, alike=bool(job_file), converted=converted)
+    job = Objects(name, objects, alike=bool(job_file))
 
     def in_job_file(each: Located) -> Problem:
         if each.problem.code not in ("no-such-peer", "namespace", "port"):
@@ -88,7 +85,7 @@ def located(
     # If the job's name is invalid, so are the names derived from it.
     written_only = bool(named and job_file)
     yield from rejected_values(job.distinct, kube_version, written, written_only=written_only)
-    yield from references.broken_references(job)
+    yield from references.broken_references(job, written)
     yield from references.unschedulable_groups(job, kube_version)
     yield from _sizes(job)
 
@@ -135,7 +132,7 @@ def _other_container(item: Object, problem: Problem) -> str:
     if problem.path[-1] != 0:
         return f", or write name: {main['name']} to change the training container"
     others = [container["name"] for container in containers if container.get("image")]
-    return f", or write mainContainer: {others[0]}" if len(others) == 1 else ""
+    return f", or write mainContainer: {listed(others, 'or')}" if others else ""
 
 
 WITH_DOTS = ("ConfigMap", "PersistentVolumeClaim")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlgen.checks.pods import ROLES, TEMPLATE, has, value_at
+from mlgen.jobfile.model import own_files
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import ROLE, files_name
@@ -67,8 +68,11 @@ def _of_the_job(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> V
         prefix = files_name(job_file["metadata"]["name"], "")
         volume = item["metadata"]["name"].removeprefix(prefix)
         roles = [(*ROLES, role) for role in value_at(job_file, ROLES) or {}]
-        files = ((*start, "volumes", volume, "files", *path[1:]) for start in (SPEC, *roles))
-        return next((each for each in files if _written(job_file, each) == each), ())
+        for start in ((*start, "volumes", volume) for start in (SPEC, *roles)):
+            for steps, _ in own_files(value_at(job_file, start) or {}):
+                full = (*start, *steps, *path[1:])
+                if _written(job_file, full) == full:
+                    return full
     return ()
 
 
@@ -123,6 +127,7 @@ def _short_forms(pod: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, Val
     match steps:
         case ("volumes", int(number), *source) if has(pod.get("volumes"), number):
             name = pod["volumes"][number].get("name", "")
+            yield ("volumes",), (name, *source)
             yield ("volumes",), (name, *_source(tuple(source)))
         case ("containers", 0, _, *_):
             yield from _of_container(pod["containers"][0], steps[2:])

@@ -193,13 +193,11 @@ class Objects:
         name: the name of the job.
         items: all of its objects.
         alike: True if replicas of one role differ only in names, addresses and ports, as rendered.
-        converted: True if they are from a custom resource, which may use any ConfigMap.
     """
 
     name: str
     items: Sequence[Object]
     alike: bool = False
-    converted: bool = False
 
     @cached_property
     def distinct(self) -> Sequence[Object]:

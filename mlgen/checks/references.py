@@ -7,7 +7,7 @@ or name changes in one place only, the API server accepts the manifests and the 
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.checks import peers
@@ -54,10 +54,15 @@ SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
 NAME: ValuePath = ("metadata", "name")
 
 
-def broken_references(job: Objects) -> Iterator[Located]:
-    """Yield a problem for each reference to an object that is missing or does not match."""
+def broken_references(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Located]:
+    """Yield a problem for each reference to an object that is missing or does not match.
+
+    Args:
+        job: the objects of the job.
+        job_file: the data of the job file, which may name any object; {} if there is none.
+    """
     yield from _services(job)
-    yield from _config_maps(job)
+    yield from _config_maps(job, job_file)
     yield from peers.unknown_peers(job)
     yield from _rights(job)
     yield from _accounts(job)
@@ -128,8 +133,11 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Located]:
         yield broken(service, NAME, message)
 
 
-def _config_maps(job: Objects) -> Iterator[Located]:
-    """Check that mlgen's ConfigMaps exist, contain the keys that pods use, and are used."""
+def _config_maps(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Located]:
+    """Check that mlgen's ConfigMaps exist, contain the keys that pods use, and are used.
+
+    The name of each begins with `<job>.`; see `objects.labels.config_name`.
+    """
     maps, own = job.of_kind("ConfigMap"), config_name(job.name)
     keys = {name: {*o.get("data", {}), *o.get("binaryData", {})} for name, o in maps.items()}
     # The status ConfigMap lacks this label, and no pod mounts it.
@@ -141,7 +149,8 @@ def _config_maps(job: Objects) -> Iterator[Located]:
             source = holder[field]
             name = source.get("name", "")
             used.add(name)
-            if name == own and name not in maps and not job.converted:
+            is_own = name.startswith(f"{job.name}.") and not source.get("optional")
+            if is_own and name not in maps and not _is_written(job_file, name):
                 message = f"uses the ConfigMap {name}, which does not exist"
                 yield broken(pods.item, (*path, field), message)
             for number, item in enumerate(source.get("items", []) if name in maps else []):
@@ -160,6 +169,14 @@ def _config_maps(job: Objects) -> Iterator[Located]:
     }
     for name in sorted(scripts - keys[own]) if own in maps else ():
         yield broken(maps[own], ("data",), f"{title(maps[own])} has no key {name}")
+
+
+def _is_written(value: Any, text: str) -> bool:
+    """Return whether a value of the job file is a text."""
+    if isinstance(value, dict | list):
+        items = value.values() if isinstance(value, dict) else value
+        return any(_is_written(item, text) for item in items)
+    return bool(value == text)
 
 
 def _possible_references(pods: Pods) -> Iterator[tuple[ValuePath, Object, str]]:

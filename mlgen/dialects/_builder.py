@@ -55,7 +55,8 @@ NOTHING = SourceValue(None)
 SHORT_VOLUMES: dict[str, dict[str, str]] = read(COMMON)["volumes"]
 """By type of volume: the fields of its short form in the job file, by field in Kubernetes.
 
-A short form with one field, such as `pvc`, is named after that field.
+If the name of the first field is another one, that field is required, and a volume without other
+fields has a short form that is only its value, such as `pvc`.
 """
 
 
@@ -69,17 +70,25 @@ def short_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     (name,) = types
     fields, short = volume[name], SHORT_VOLUMES.get(name, {})
-    if len(short) == 1 and set(fields) == set(short):
-        return {form: fields[inner] for inner, form in short.items()}
-    fits = len(short) > 1 and set(fields) <= set(short)
+    first = next(iter(short), "")
+    is_named = short.get(first) != first
+    if is_named and fields.keys() == {first} and isinstance(fields[first], str):
+        return {short[first]: fields[first]}
+    fits = len(short) > 1 and fields.keys() <= short.keys() and (first in fields or not is_named)
     return {name: fields} if fits and fields.get("medium") in (None, "Memory") else {}
 
 
 ENDLESS = INT32_MAX
 """The largest `backoffLimit`, for operators that restart replicas without limit."""
 
-CONTAINER_FIELDS = ("image", "imagePullPolicy", "command", "args", "workingDir")
-POD_FIELDS = ("serviceAccountName", "nodeSelector", "tolerations", "affinity")
+CONTAINER_FIELDS = ("image", "imagePullPolicy", "command", "args", "workingDir", "securityContext")
+POD_FIELDS = (
+    "serviceAccountName",
+    "nodeSelector",
+    "tolerations",
+    "affinity",
+    "topologySpreadConstraints",
+)
 """Fields of containers and pods that exist in a role with the same names."""
 
 ORDER: list[str] = read(COMMON)["order"]

@@ -1,4 +1,4 @@
-"""KubeRay: RayJobs and RayClusters of ray.io/v1 and v1alpha1, which become jobs of the framework ray.
+"""KubeRay: RayJobs and RayClusters of ray.io/v1 and v1alpha1 → jobs of the framework ray.
 
 The head, each worker group and the submitter become roles. Sources, in ray-project/kuberay,
 ray-operator (1.5):

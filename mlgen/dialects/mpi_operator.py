@@ -75,10 +75,7 @@ def write_job(builder: Builder, rules: Rules) -> None:
         worker_restart = worker.get("restartPolicy") if worker else NOTHING
         if rules.transport != "ssh" and worker_restart.value in ("Never", "ExitCode"):
             builder.report("always-restarted", worker_restart)
-    for role, replica_type in replica_types.items():
-        default = "OnFailure" if role == "launcher" and version != "v1" else "Never"
-        policy = replica_type.get("restartPolicy").value or default
-        warn_of_template(builder, replica_type.get("template"), policy)
+    _warn_of_templates(builder, replica_types, version)
     for name in ("mpiDistribution", "mpiImplementation"):
         source = builder.spec.get(name)
         implementation = DISTRIBUTIONS.get(source.value, source.value)
@@ -94,6 +91,16 @@ def write_job(builder: Builder, rules: Rules) -> None:
     scheduling = builder.data["spec"].get("scheduling", {})
     if version == "v2beta1" and scheduling.get("gang") == "volcano" and "queue" not in scheduling:
         builder.put(("spec", "scheduling", "queue"), queue)
+
+
+def _warn_of_templates(
+    builder: Builder, replica_types: Mapping[str, SourceValue], version: str
+) -> None:
+    """Report restart policies in pod templates, which the operator overwrites."""
+    for role, replica_type in replica_types.items():
+        default = "OnFailure" if role == "launcher" and version != "v1" else "Never"
+        policy = replica_type.get("restartPolicy").value or default
+        warn_of_template(builder, replica_type.get("template"), policy)
 
 
 def _write_launcher_restarts(builder: Builder, restart: SourceValue) -> None:

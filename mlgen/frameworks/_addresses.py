@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.jobfile.model import RoleSpec, TrainingJob, own_files
 from mlgen.kubernetes.addresses import TEXTS, host_pattern, indexes, names_service
 from mlgen.topology import Role
 
@@ -77,7 +77,8 @@ def _texts(spec: RoleSpec) -> Iterator[str]:
     yield from (*spec.command, *spec.args)
     yield from _strings(spec.env)
     for volume in spec.volumes.values():
-        yield from (re.sub(SSH_ALIAS, "", text) for text in _strings(volume.get("files")))
+        for _, files in own_files(volume):
+            yield from (re.sub(SSH_ALIAS, "", text) for text in files.values())
     for template in spec.templates:
         yield from _strings(template, every=False)
 

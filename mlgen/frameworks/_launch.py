@@ -285,7 +285,7 @@ def files_of(spec: RoleSpec) -> Files:
     return tuple(
         (posixpath.join(volume["mountPath"], file), text, ("volumes", name, "files", file))
         for name, volume in spec.volumes.items()
-        for file, text in (volume.get("files") or {}).items()
+        for file, text in volume.get("files", {}).items()
         if "subPath" not in volume
     )
 

@@ -15,7 +15,7 @@ from mlgen.frameworks._exit_codes import hidden_exit_codes
 from mlgen.frameworks._lifecycle import OWN_LIMITS, clean_pod_policy, force_delete, gang_bounds, ttl
 from mlgen.frameworks._shell_rules import command_problems
 from mlgen.frameworks._tables import problem
-from mlgen.jobfile.model import RoleSpec, containers_of, written
+from mlgen.jobfile.model import RoleSpec, containers_of, own_files, written
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar, may_be_sidecar
@@ -312,13 +312,19 @@ def _tensorboard(topology: Topology) -> Iterator[Problem]:
 
 
 def _mounts(topology: Topology) -> Iterator[Problem]:
-    """Report two volumes at one path, which the API server rejects."""
+    """Report two volumes at one path, which the API server rejects, and modes without files."""
     for role in topology.roles:
         volume_at: dict[str, str] = {}
         for name, volume in role.spec.volumes.items():
             other = volume_at.setdefault(volume["mountPath"].rstrip("/"), name)
             if other != name:
                 yield problem("same-mount", role=role, name=name, other=other, volume=volume)
+            if "defaultMode" in volume and not WITH_MODE & volume.keys():
+                yield problem("mode-unused", role=role, name=name)
+
+
+WITH_MODE = {"configMap", "secret", "projected", "files"}
+"""The kinds of volumes whose files have a mode."""
 
 
 def _role_names(topology: Topology) -> Iterator[Problem]:
@@ -333,10 +339,9 @@ def _files(topology: Topology) -> Iterator[Problem]:
     definitions: dict[str, tuple[str, Any]] = {}
     for role in topology.roles:
         for name, volume in role.spec.volumes.items():
-            if "files" not in volume:
-                continue
-            other, files = definitions.setdefault(name, (role.spec.name, volume["files"]))
-            if files != volume["files"]:
+            own = [files for _, files in own_files(volume)]
+            other, files = definitions.setdefault(name, (role.spec.name, own)) if own else ("", own)
+            if files != own:
                 yield problem("other-files", role=role, name=name, other=other)
 
 

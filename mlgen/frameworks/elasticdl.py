@@ -171,7 +171,9 @@ def _resources(amounts: Mapping[str, str]) -> str:
 
 def _volume(volume: Mapping[str, Any]) -> str:
     """Return `claim_name=c,mount_path=/data` or `host_path=/d,mount_path=/data`."""
-    source = f"claim_name={volume['pvc']}" if "pvc" in volume else f"host_path={volume['hostPath']}"
+    path = volume.get("hostPath")
+    path = path["path"] if isinstance(path, dict) else path
+    source = f"claim_name={volume['pvc']}" if "pvc" in volume else f"host_path={path}"
     words = [source, f"mount_path={volume['mountPath']}"]
     if "subPath" in volume:
         words.append(f"sub_path={volume['subPath']}")

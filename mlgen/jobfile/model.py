@@ -3,9 +3,11 @@
 Fields are named as in the job file, in snake case. `schemas/job.schema.json` describes each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
+
+from mlgen.problems import ValuePath
 
 API_VERSION, KIND = "mlgen.dev/v1alpha1", "TrainingJob"
 
@@ -48,6 +50,19 @@ def is_below(path: str, folder: str) -> bool:
     return path.startswith(f"{folder.rstrip('/')}/")
 
 
+MAIN = "main"
+"""The default name of the training container."""
+
+
+def own_files(volume: Mapping[str, Any]) -> Iterator[tuple[ValuePath, Mapping[str, str]]]:
+    """Yield the files that the job file contains for a volume, each with their path in it."""
+    if "files" in volume:
+        yield ("files",), volume["files"]
+    for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+        if "files" in source:
+            yield ("projected", "sources", number, "files"), source["files"]
+
+
 @dataclass(frozen=True)
 class RoleSpec:
     """One role of the job file, merged with the fields that apply to all roles.
@@ -58,6 +73,7 @@ class RoleSpec:
         volumes: entries of `volumes` in the job file, by name.
         init_containers: each overrides fields of the training container.
         preflight: fields of the last init container, which also override those.
+        security_context: of the training container.
         shm_size: size of /dev/shm as a quantity; "0" keeps the container runtime's default.
         restart_scope: `Replica` if a failed replica restarts alone, regardless of the job's scope.
         wait_for: None for the framework's default.
@@ -82,12 +98,14 @@ class RoleSpec:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     affinity: Mapping[str, Any] = field(default_factory=dict)
+    topology_spread_constraints: tuple[Mapping[str, Any], ...] = ()
+    security_context: Mapping[str, Any] = field(default_factory=dict)
     volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     init_containers: tuple[Mapping[str, Any], ...] = ()
     preflight: Mapping[str, Any] | None = None
     shm_size: str | None = None
     port: int | None = None
-    main_container: str = "main"
+    main_container: str = MAIN
     restart_policy: str | None = None
     restart_scope: str | None = None
     retryable_exit_codes: tuple[int, ...] = ()

@@ -1,12 +1,13 @@
 """Builds a `TrainingJob` from the data of a valid job file."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from mlgen.jobfile.excuses import PREFIX
 from mlgen.jobfile.gpus import has_gpus
 from mlgen.jobfile.model import (
+    MAIN,
     GiveUpAfter,
     Helpers,
     HostPorts,
@@ -26,6 +27,7 @@ from mlgen.jobfile.model import (
     TrainingJob,
     WaitFor,
     WaitPolicy,
+    containers_of,
 )
 
 
@@ -130,6 +132,8 @@ def _values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(name: str, value: Any) -> Any:
     """Return the value of a field in the form of the model: a dataclass, a tuple, or unchanged."""
+    if name == "scheduling" and "queue" in value and not {"gang", "schedulerName"} & value.keys():
+        value = {"gang": "kueue", **value}  # the only queue that a plain Job can be in
     if name in PARTS:
         return PARTS[name](**_values(_snake(value)))
     if name == "resources":
@@ -148,6 +152,8 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
         merged[key] = common | own if own else common  # equal roles share one mapping
     templates = tuple(v["template"] for v in (spec_values, role_values) if "template" in v)
     merged.pop("template", None)
+    if "main_container" not in merged:
+        merged["main_container"] = _main_container(templates, merged.get("image"))
     if "wait_for" in merged:
         merged["wait_for"] = [WaitFor(**wait) for wait in merged["wait_for"]]
     if "shm_size" in merged:
@@ -160,6 +166,18 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
         own_resources="resources" in role,
         **merged,
     )
+
+
+def _main_container(templates: Sequence[Mapping[str, Any]], image: str | None) -> str:
+    """Return the name of the training container: `main`, or the only one that can be meant.
+
+    The only container of a template is a second one if it and the role have an image. If one of
+    them has none, the API server would reject two containers, so they are the same.
+    """
+    containers = [each for template in templates for each in containers_of(template)]
+    names = {each.get("name") for each in containers}
+    has_two = image and any(each.get("image") for each in containers)
+    return MAIN if len(names) != 1 or has_two else names.pop() or MAIN
 
 
 ROLE_FIELDS = frozenset(field.name for field in fields(RoleSpec))

@@ -395,6 +395,8 @@ def _bad_amount(rule: str, limit: Any, value: Any, shown: str) -> tuple[str, str
 KINDS = {
     "template": "PodTemplateSpec",
     "affinity": "Affinity",
+    "topologySpreadConstraints": "[TopologySpreadConstraint]",
+    "securityContext": "SecurityContext",
     "initContainers": "[Container]",
     "preflight": "Container",
 }
@@ -405,6 +407,9 @@ PATCHES = ("PodTemplateSpec", "Container")
 
 IN_FIELDS = (
     ("volumes", "ephemeral", "PersistentVolumeClaimSpec"),
+    ("volumes", "configMap", "ConfigMapVolumeSource"),
+    ("volumes", "secret", "SecretVolumeSource"),
+    ("volumes", "hostPath", "HostPathVolumeSource"),
     ("env", "valueFrom", "EnvVarSource"),
 )
 """The API types of fields in the items of a role's mappings: mapping, field, type."""
@@ -499,12 +504,23 @@ def _kubernetes_values(fields: Mapping[str, Any]) -> Iterator[tuple[ValuePath, s
     for name, claim in claims.items() if isinstance(claims, dict) else ():
         if isinstance(claim, dict):
             yield ("claims", name), "PersistentVolumeClaimSpec", claim
+    yield from _projections(fields.get("volumes"))
     for field, key, kind in IN_FIELDS:
         items = fields.get(field)
         for name, item in items.items() if isinstance(items, dict) else ():
             value = item.get(key) if isinstance(item, dict) else None
             if isinstance(value, dict) and (key != "valueFrom" or LATER_SOURCES & value.keys()):
                 yield (field, name, key), kind, value
+
+
+def _projections(volumes: Any) -> Iterator[tuple[ValuePath, str, Any]]:
+    """Yield each source of projected volumes, except `files`, which Kubernetes does not have."""
+    for name, volume in volumes.items() if isinstance(volumes, dict) else ():
+        projected = volume.get("projected") if isinstance(volume, dict) else None
+        sources = projected.get("sources") if isinstance(projected, dict) else None
+        for number, source in enumerate(sources if isinstance(sources, list) else ()):
+            if isinstance(source, dict) and "files" not in source:
+                yield ("volumes", name, "projected", "sources", number), "VolumeProjection", source
 
 
 def _amounts(document: Document, path: ValuePath, fields: Mapping[str, Any]) -> Iterator[Problem]:

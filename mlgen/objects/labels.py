@@ -161,6 +161,11 @@ def files_name(job: str, volume: str) -> str:
     return config_name(job, f"files.{volume}")
 
 
+def helper_name(job: TrainingJob, helper: str) -> str:
+    """Return the name of an object of a pod that is no replica: `<job>-<helper>`."""
+    return f"{job.name}-{helper}"
+
+
 def status_name(job: str) -> str:
     """Return the name of the ConfigMap with the conditions of the job of this name."""
     return config_name(job, "status")

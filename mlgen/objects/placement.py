@@ -21,7 +21,7 @@ from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.labels import JOB_INDEX, KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects.errors import template_error
-from mlgen.objects.labels import ROLE, app_labels, metadata, selector
+from mlgen.objects.labels import ROLE, app_labels, helper_name, metadata, selector
 from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Topology
@@ -114,7 +114,10 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
         "nodeSelector": dict(spec.node_selector),
         "tolerations": list(spec.tolerations),
         "affinity": _affinity(job, spec.affinity),
-        "topologySpreadConstraints": [_spread(job, scheduling.spread)] if scheduling.spread else [],
+        "topologySpreadConstraints": [
+            *([_spread(job, scheduling.spread)] if scheduling.spread else []),
+            *spec.topology_spread_constraints,
+        ],
     }
     return {
         "metadata": {"labels": labels, "annotations": annotations},
@@ -410,4 +413,4 @@ def has_release(topology: Topology) -> bool:
 
 def release_name(job: TrainingJob) -> str:
     """Return the name of the Job that `release` returns."""
-    return f"{job.name}-{RELEASE}"
+    return helper_name(job, RELEASE)

@@ -62,8 +62,11 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
         placement.patch(topology, role),
         network.patch(topology, role),
         security.patch(job, container),
-        storage.patch(job, container, role.spec.volumes),
+        storage.patch(job, container, role.spec.volumes, (*role.spec.command, *role.spec.args)),
     ]
+    if role.spec.security_context:
+        own = {"name": container, "securityContext": dict(role.spec.security_context)}
+        patches.append({"spec": {"containers": [own]}})
     for patch in (*patches, *(with_host_ports(role, item) for item in role.spec.templates)):
         pod = merged(pod, patch)
     training = _training_container_of(role, pod)

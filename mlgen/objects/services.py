@@ -6,7 +6,15 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.merge import merged
 from mlgen.objects import security, storage
-from mlgen.objects.labels import ROLE, app_labels, index_label, metadata, numbered, selector
+from mlgen.objects.labels import (
+    ROLE,
+    app_labels,
+    helper_name,
+    index_label,
+    metadata,
+    numbered,
+    selector,
+)
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Topology
 
@@ -94,11 +102,11 @@ def tensorboard(topology: Topology) -> Iterator[dict[str, Any]]:
         return
     own = {BOARD_LABEL: job.name, ROLE: name}
     ports = [{"name": "http", "port": board.port, "targetPort": "http"}]
-    yield service(metadata(job, f"{job.name}-{name}", name), own, ports)
+    yield service(metadata(job, helper_name(job, name), name), own, ports)
     images = (role.spec.image for role in topology.roles if role.spec.image)
     deployment = filled(
         "deployment",
-        metadata=metadata(job, f"{job.name}-{name}", name),
+        metadata=metadata(job, helper_name(job, name), name),
         selector=own,
         labels=app_labels(job, name) | own,
         name=name,

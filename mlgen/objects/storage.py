@@ -1,14 +1,15 @@
 """Volumes: from the topology, from short forms in the job file, and for shared memory."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.model import TrainingJob, is_below, own_files
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.kubernetes.quantity import half
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import JOB, config_name, files_name, metadata
 from mlgen.objects.skeleton import filled
+from mlgen.shell import programs
 from mlgen.topology import (
     ConfigFiles,
     Helper,
@@ -30,7 +31,10 @@ GIT_KEYS = "/mlgen/git"
 
 
 def patch(
-    job: TrainingJob, container: str, volumes: Mapping[str, Mapping[str, Any]]
+    job: TrainingJob,
+    container: str,
+    volumes: Mapping[str, Mapping[str, Any]],
+    command: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the pod template patch that mounts volumes into a container.
 
@@ -38,17 +42,17 @@ def patch(
         job: the job.
         container: the name of the container.
         volumes: short forms in the job file, by volume name.
+        command: the command line of the container.
     """
     if not volumes:
         return {}
-    keys = ("mountPath", "subPath", "readOnly")
     mounts = [
-        {"name": name, **{key: short_form[key] for key in keys if key in short_form}}
+        {"name": name, **{key: short_form[key] for key in MOUNT_KEYS if key in short_form}}
         for name, short_form in volumes.items()
     ]
     # The helper that clones a Git repository defines its volume.
     sources = [
-        _pod_volume(job, name, short_form)
+        {"name": name, **_source(job, name, short_form, command)}
         for name, short_form in volumes.items()
         if "git" not in short_form
     ]
@@ -56,44 +60,77 @@ def patch(
     return {"spec": {"containers": containers, "volumes": sources}}
 
 
+MOUNT_KEYS = ("mountPath", "subPath", "readOnly")
+
+NOT_SOURCES = (*MOUNT_KEYS, "defaultMode")
+"""The keys of a short form that are not the volume's source."""
+
 NAMES = {
     "pvc": ("persistentVolumeClaim", "claimName"),
     "configMap": ("configMap", "name"),
     "secret": ("secret", "secretName"),
     "hostPath": ("hostPath", "path"),
 }
-"""A short form's key → the volume source, and the source's field for the short form's value."""
+"""A short form's key → the volume source, and the source's field for a value that is a string."""
 
 
-def _pod_volume(job: TrainingJob, name: str, short_form: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item of a pod's volumes."""
-    if "files" in short_form:
-        return {"name": name, "configMap": {"name": files_name(job.name, name)}}
-    for key, (source, field) in NAMES.items():
-        if key in short_form:
-            return {"name": name, source: {field: short_form[key]}}
+WITH_MODE = ("configMap", "secret", "projected")
+"""The volume sources whose files have a mode. By default, none of them can be run."""
+
+
+def _source(
+    job: TrainingJob, name: str, short_form: Mapping[str, Any], command: Sequence[str]
+) -> dict[str, Any]:
+    """Return the source of a volume, as in an item of a pod's volumes."""
     if "ephemeral" in short_form:
         claim = {"accessModes": ["ReadWriteOnce"]} | dict(short_form["ephemeral"])
-        return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
-    whole = {key: dict(short_form[key]) for key in ("nfs", "csi", "emptyDir") if key in short_form}
-    return {"name": name, **whole}
+        return {"ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+    key = next(key for key in short_form if key not in NOT_SOURCES)
+    kind, field = NAMES.get(key, (key, ""))
+    value = short_form[key]
+    if key == "files":
+        value, kind = {"name": files_name(job.name, name)}, "configMap"
+    elif key == "projected":
+        sources = [_projection(job, name, each) for each in value["sources"]]
+        value = {**value, "sources": sources}
+    source = dict(value) if isinstance(value, Mapping) else {field: value}
+    if "defaultMode" in short_form:
+        source["defaultMode"] = short_form["defaultMode"]
+    elif kind in WITH_MODE and "defaultMode" not in source and _is_run(short_form, command):
+        source["defaultMode"] = RUN
+    return {kind: source}
+
+
+def _projection(job: TrainingJob, name: str, source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a source of a projected volume, of which `files` is mlgen's own."""
+    if "files" not in source:
+        return dict(source)
+    rest = {key: value for key, value in source.items() if key != "files"}
+    return {"configMap": {"name": files_name(job.name, name), **rest}}
+
+
+def _is_run(short_form: Mapping[str, Any], command: Sequence[str]) -> bool:
+    """Return whether files of a volume are programs, rather than read by a program."""
+    texts = (text for _, files in own_files(short_form) for text in files.values())
+    return any(text.startswith("#!") for text in texts) or any(
+        is_below(word, short_form["mountPath"]) for word in programs(command)
+    )
 
 
 def config_maps(topology: Topology) -> Iterator[dict[str, Any]]:
-    """Return a ConfigMap for each volume of `files`.
+    """Yield a ConfigMap for each volume with `files`.
 
     Roles that have a volume of the same name have equal files, and share the ConfigMap.
     """
     job = topology.job
-    volumes = {
-        name: short_form["files"]
-        for role in topology.roles
-        for name, short_form in role.spec.volumes.items()
-        if "files" in short_form
-    }
+    volumes: dict[str, dict[str, str]] = {}
+    for role in topology.roles:
+        for name, short_form in role.spec.volumes.items():
+            for _, files in own_files(short_form):
+                volumes.setdefault(name, {}).update(files)
     for name, files in volumes.items():
         config_metadata = metadata(job, files_name(job.name, name), "config")
-        yield filled("configmap", metadata=config_metadata, data=dict(files) or None)
+        yield filled("configmap", metadata=config_metadata, data=files or None)
 
 
 def claims(topology: Topology) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlgen.jobfile.model import GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
+from mlgen.jobfile.model import MAIN, GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.objects import placement, services
@@ -20,6 +20,7 @@ from mlgen.objects.labels import (
     SUPERVISES,
     app_labels,
     config_name,
+    helper_name,
     metadata,
     status_name,
     workload_name,
@@ -154,7 +155,7 @@ def _workload(topology: Topology, role: Role) -> Object:
         "name": workload_name(topology.job, role),
         "role": role.name,
         "replicas": role.replicas if role.replicas > 1 else None,
-        "container": "" if role.spec.main_container == "main" else role.spec.main_container,
+        "container": "" if role.spec.main_container == MAIN else role.spec.main_container,
         "retryable": _retryable(topology.job, role),
         "toleratesFailure": role.tolerates_failure,
     }
@@ -209,7 +210,7 @@ def _others(topology: Topology, objects: Sequence[Object]) -> list[tuple[str, st
 
 def own_name(job: TrainingJob) -> str:
     """Return the name of the supervisor's Job and of its account, permissions and Service."""
-    return f"{job.name}-{NAME}"
+    return helper_name(job, NAME)
 
 
 def _served(job: TrainingJob) -> dict[str, str]:

@@ -14,7 +14,7 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile import schema
-from mlgen.jobfile.model import GANG_BOUNDS
+from mlgen.jobfile.model import GANG_BOUNDS, MAIN, Scheduling
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import ValuePath
 from mlgen.result import Rendered
@@ -112,6 +112,10 @@ def _of_spec(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any,
     """Yield the path, value and source of each default outside of the roles."""
     properties = schema.base()["properties"]["spec"]["properties"]
     together = any(role.gang for role in rendered.topology.roles)
+    scheduling = spec.get("scheduling", {})
+    if "gang" not in scheduling and rendered.job.scheduling.gang != Scheduling.gang:
+        yield ("scheduling", "gang"), rendered.job.scheduling.gang, "default with queue"
+        spec = {**spec, "scheduling": {**scheduling, "gang": rendered.job.scheduling.gang}}
     idle = () if together else [("runPolicy", *path) for path in GANG_BOUNDS]
     for name in properties:
         value = spec.get(name)
@@ -184,8 +188,10 @@ def _of_role(
     definitions = schema.base()["definitions"]
     for field, of_schema in fields.items():
         target = _resolved(of_schema)
-        if "default" in target:
+        if "default" in target and field != "mainContainer":
             yield field, target["default"], DEFAULT
+    main = rendered.job.roles[name].main_container if name in rendered.job.roles else MAIN
+    yield "mainContainer", main, DEFAULT if main == MAIN else "the only container of the template"
     roles = rendered.topology.roles
     role = next((r for r in roles if name in (r.name, r.spec.name, *r.merged)), None)
     if role is None:

@@ -116,6 +116,11 @@ EDITS = {
         "matchLabels: {",
         "matchLabels: {env: prod, ",
     ),
+    "files-are-renamed": (
+        "generic-files",
+        "kind: ConfigMap\nmetadata:\n  name: ",
+        "kind: ConfigMap\nmetadata:\n  name: dev-",
+    ),
     "spec-is-gone": ("generic-limits", "  template:", "  tmplate:"),
     "status-is-renamed": ("tensorflow-ps", "  name: mnist.status", "  name: dev-mnist.status"),
     "subdomain-is-gone": ("tensorflow-ps", "      subdomain: mnist\n", ""),

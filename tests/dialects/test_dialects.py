@@ -71,9 +71,10 @@ def test_fields_for_all_roles_mean_the_same_as_in_each_role(file):
     (job,) = load_all(mlgen.convert(file)[0])
     shared = {name: value for name, value in job["spec"].items() if name in ROLE_FIELDS}
     spec = {name: value for name, value in job["spec"].items() if name not in shared}
-    for role in (roles := deepcopy(spec["roles"])).values():
+    roles = deepcopy(spec["roles"])
+    for name, role in roles.items():
         own = {"env": shared.get("env", {}) | role["env"]} if "env" in role else {}
-        role |= shared | role | own
+        roles[name] = shared | role | own
     apart = job | {"spec": spec | {"roles": roles}}
 
     assert mlgen.render(apart) == mlgen.render(job)

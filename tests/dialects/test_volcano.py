@@ -204,10 +204,11 @@ def test_variables_and_mounts_of_plugins_are_in_all_containers():
         {"name": "VK_TASK_INDEX", "value": "$(MLGEN_REPLICA_INDEX)"},
         {"name": "VC_TASK_INDEX", "value": "$(MLGEN_REPLICA_INDEX)"},
     ]
-    mounts = [{"name": "ssh-keys", "mountPath": "/root/.ssh", "subPath": ".ssh"}]
+    mount = {"mountPath": "/root/.ssh", "subPath": ".ssh"}
+    mounts = [{"name": "ssh-keys", **mount}]
+    assert spec["volumes"]["ssh-keys"].items() >= mount.items()
     assert spec["env"] == {item["name"]: item["value"] for item in env}
     assert pod["containers"] == [
-        {"name": "main", "volumeMounts": mounts},
         {"name": "log", "image": "i", "env": env, "volumeMounts": mounts},
     ]
     assert pod["initContainers"] == [
@@ -226,29 +227,24 @@ def test_variables_and_mounts_of_plugins_are_in_all_containers():
 def test_ssh_mounts_keys_and_a_client_configuration(arguments, folder, mode, port):
     spec = spec_of(task(), plugins={"ssh": arguments})
 
-    assert spec["volumes"]["ssh-config"] == {
-        "mountPath": "/mlgen/ssh-config",
-        "files": {
-            "config": "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
-            f"Host job-worker-0\n  HostName job-worker-0.job\n  Port {port}\n"
-        },
-    }
+    config = (
+        "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
+        f"Host job-worker-0\n  HostName job-worker-0.job\n  Port {port}\n"
+    )
     items = [
         {"key": "ssh-privatekey", "path": ".ssh/id_rsa"},
         {"key": "ssh-publickey", "path": ".ssh/id_rsa.pub"},
         {"key": "ssh-publickey", "path": ".ssh/authorized_keys"},
     ]
-    config = [{"key": "config", "path": ".ssh/config"}]
     sources = [
         {"secret": {"name": "job-ssh", "items": items}},
-        {"configMap": {"name": "job.ssh-config", "items": config}},
+        {"files": {"config": config}, "items": [{"key": "config", "path": ".ssh/config"}]},
     ]
-    projected = {"sources": sources, "defaultMode": mode}
-    assert spec["template"]["spec"]["volumes"] == [{"name": "ssh-keys", "projected": projected}]
-    (container,) = spec["roles"]["worker"]["template"]["spec"]["containers"]
-    assert container["volumeMounts"] == [
-        {"name": "ssh-keys", "mountPath": folder, "subPath": ".ssh"}
-    ]
+    assert spec["volumes"]["ssh-keys"] == {
+        "mountPath": folder,
+        "subPath": ".ssh",
+        "projected": {"sources": sources, "defaultMode": mode},
+    }
 
 
 @pytest.mark.parametrize(
@@ -345,7 +341,7 @@ def test_mpi_names_the_workers_and_waits_for_them():
     assert master["env"] == {"MPI_HOST": "job-worker-0.job,job-worker-1.job"}
     assert master["waitFor"] == [{"role": "worker"}]
     assert (worker["port"], worker.get("env"), worker.get("waitFor")) == (2222, None, None)
-    assert set(spec["volumes"]) == {"svc", "ssh-config", "mpi-hostfile"}
+    assert set(spec["volumes"]) == {"svc", "ssh-keys", "mpi-hostfile"}
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,36 @@ def with_limits(*names):
     return {"template": {"spec": {"containers": [{"name": "main", "resources": resources}]}}}
 
 
+@pytest.mark.parametrize(
+    ("scheduling", "gang"),
+    [
+        ({"queue": "q"}, "kueue"),
+        ({"queue": "q", "gang": "volcano"}, "volcano"),
+        ({"queue": "q", "schedulerName": "volcano"}, "none"),
+        ({"priorityClassName": "high"}, "none"),
+    ],
+)
+def test_a_queue_alone_is_of_kueue(scheduling, gang):
+    assert parsed({"scheduling": scheduling}).scheduling.gang == gang
+
+
+@pytest.mark.parametrize(
+    ("image", "containers", "name"),
+    [
+        (None, [{"name": "a", "image": "i"}], "a"),
+        ("i", [{"name": "a", "tty": True}], "a"),
+        ("i", [{"name": "sidecar", "image": "i"}], "main"),
+        (None, [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}], "main"),
+        (None, [{"image": "i"}], "main"),
+        (None, [], "main"),
+    ],
+)
+def test_the_only_container_that_can_train_is_the_training_container(image, containers, name):
+    role = {"template": {"spec": {"containers": containers}}} | ({"image": image} if image else {})
+
+    assert worker(role).main_container == name
+
+
 def test_a_limit_for_gpus_is_recognized():
     rows = [
         ({"resources": {"nvidia.com/gpu": 1}}, True),

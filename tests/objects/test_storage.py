@@ -39,6 +39,43 @@ def test_a_short_form_is_a_volume_and_a_mount():
     ]
 
 
+@pytest.mark.parametrize(
+    ("short_form", "command", "mode"),
+    [
+        ({"files": {"a": "#!/bin/sh"}}, ["sh", "/v/a"], 0o555),
+        ({"files": {"a": "echo"}}, ["sh", "/v/a"], None),
+        ({"files": {"a": "#!/bin/sh"}, "defaultMode": 0o444}, ["/v/a"], 0o444),
+        ({"configMap": "c"}, ["/v/a"], 0o555),
+        ({"configMap": "c"}, ["sh", "-c", "cd /; exec /v/a"], 0o555),
+        ({"configMap": "c"}, ["sh", "-c", "cd /; /v/a"], 0o555),
+        ({"configMap": "c"}, ["mpirun", "-np", "2", "/v/a.sh"], 0o555),
+        ({"configMap": "c"}, ["torchrun", "/v/a.py"], None),
+        ({"configMap": "c"}, ["bash", "/v/a.sh"], None),
+        ({"configMap": {"name": "c"}}, ["/v/a"], 0o555),
+        ({"configMap": {"name": "c", "defaultMode": 0o500}}, ["/v/a"], 0o500),
+        ({"secret": "s"}, ["/v/a"], 0o555),
+        ({"projected": {"sources": []}}, ["/v/a"], 0o555),
+        ({"projected": {"sources": [{"files": {"a": "#!"}}]}}, [], 0o555),
+    ],
+)
+def test_files_that_a_command_runs_are_executable(short_form, command, mode):
+    volumes = {"vol": {"mountPath": "/v", **short_form}}
+
+    [volume] = patch(job(), "main", volumes, command)["spec"]["volumes"]
+
+    [source] = (value for name, value in volume.items() if name != "name")
+    assert source.get("defaultMode") == mode
+
+
+@pytest.mark.parametrize("path", ["/v/a", "/w/a"])
+def test_a_folder_of_the_node_runs_its_own_programs(path):
+    volumes = {"vol": {"mountPath": "/v", "hostPath": {"path": "/v", "type": "Directory"}}}
+
+    [volume] = patch(job(), "main", volumes, [path])["spec"]["volumes"]
+
+    assert volume == {"name": "vol", "hostPath": {"path": "/v", "type": "Directory"}}
+
+
 def test_a_mount_has_its_sub_path_and_mode():
     volume = {"pvc": "data", "mountPath": "/v", "subPath": "mnist", "readOnly": False}
 

@@ -106,19 +106,17 @@ HOST_FILES = "/etc/volcano"
 
 @dataclass
 class PodAdditions:
-    """Variables, mounts and volumes that plugins and the job's volumes add to containers.
+    """Variables and mounts that plugins and the job's volumes add to containers.
 
     Attributes:
         env: variables of all containers.
         mounts: of all containers.
         claim_mounts: of all containers except init containers.
-        volumes: volumes of `mounts` that a job file can define only in a pod template.
     """
 
     env: dict[str, str] = field(default_factory=dict)
     mounts: list[dict[str, Any]] = field(default_factory=list)
     claim_mounts: list[dict[str, Any]] = field(default_factory=list)
-    volumes: list[dict[str, Any]] = field(default_factory=list)
 
 
 def write_additions(job: VolcanoJob) -> PodAdditions:
@@ -144,7 +142,6 @@ def write_additions(job: VolcanoJob) -> PodAdditions:
     # Selectors outside of the job may use the labels that Volcano sets on pods.
     labels = {"volcano.sh/job-name": job.builder.name}
     job.put(("spec", "template", "metadata", "labels"), job.builder.resource.get("kind"), labels)
-    job.put(("spec", "template", "spec", "volumes"), source, additions.volumes)
     # Volcano's scheduler reads these annotations from the pods.
     metadata = job.builder.data["spec"]["template"]["metadata"]
     for kind, keys in TABLES["inherited"].items() if job.gang else ():
@@ -196,18 +193,14 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
     config = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
     for host in (host for task in job.tasks for host in job.hosts(task)):
         config += f"Host {host.partition('.')[0]}\n  HostName {host}\n  Port {port.value}\n"
-    # A volume in a job file needs a mount. This mount must not hide the folder with the keys.
-    volume = {"mountPath": "/mlgen/ssh-config", "files": {"config": config}}
-    job.put(("spec", "volumes", "ssh-config"), source, volume)
     items = TABLES["sshFiles"]
     keys = {"secret": {"name": secret, "items": items["secret"]}}
-    config_map = {
-        "configMap": {"name": f"{job.builder.name}.ssh-config", "items": items["configMap"]}
-    }
+    client = {"files": {"config": config}, "items": items["files"]}
     mode = 0o600 if folder.value == PLUGINS["ssh"]["ssh-key-file-path"] else 0o644
-    projected = {"sources": [keys, config_map], "defaultMode": mode}
-    additions.volumes.append({"name": "ssh-keys", "projected": projected})
-    additions.mounts.append({"name": "ssh-keys", "mountPath": folder.value, "subPath": ".ssh"})
+    projected = {"sources": [keys, client], "defaultMode": mode}
+    mount = {"mountPath": folder.value, "subPath": ".ssh"}
+    job.put(("spec", "volumes", "ssh-keys"), source, {**mount, "projected": projected})
+    additions.mounts.append({"name": "ssh-keys", **mount})
     namespace = job.builder.data["metadata"].get("namespace")
     option = f" -n {quote(str(namespace))}" if namespace else ""
     written = [job.argument("ssh", f"ssh-{name}-key") for name in ("private", "public")]
@@ -303,8 +296,6 @@ def _template(
         pod.setdefault("dnsPolicy", "ClusterFirstWithHostNet")
     main, ray = _main_container(job, task)
     training = pod["containers"][main]
-    volumes = [volume["name"] for volume in additions.volumes]
-    _extend(training, volumeMounts=[m for m in additions.mounts if m["name"] in volumes])
     if ray == "head":
         declared = [port.get("containerPort") for port in training.get("ports", [])]
         ports = {name: job.argument("ray", port).value for name, port in TABLES["rayPorts"].items()}
