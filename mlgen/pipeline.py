@@ -374,6 +374,7 @@ def _render_job(
         options.namespace or namespace or options.default_namespace,
         supervisor=options.supervisor,
         converted=document.converted,
+        unwritten=_unwritten(document),
     )
     job = frameworks.without_idle_gpus(job)
     if combination:
@@ -416,6 +417,14 @@ def _render_job(
         combination=combination,
     )
     return rendered, [*collector.problems]
+
+
+def _unwritten(document: Document) -> list[str]:
+    """Return the roles of a custom resource whose restart policy is the operator's default."""
+    roles = document.data["spec"]["roles"] if document.converted else ()
+    paths = {role: (*ROLES, role, "restartPolicy") for role in roles}
+    places = document.places
+    return [r for r, path in paths.items() if not {path, (path[0], path[3])} & places.keys()]
 
 
 def _independent(problems: Iterable[Problem], earlier: Iterable[Problem]) -> list[Problem]:

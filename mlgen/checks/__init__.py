@@ -117,7 +117,8 @@ def rejected_values(
             if path is None and broken.code not in NAMES_CONTAINER:
                 message = f"{title(item)}: {dotted(broken.path)}: {message}"
             hint = broken.hint + _other_container(item, broken)
-            there = Problem(path or role_path(item), message, broken.code, hint)
+            at, warning = path or role_path(item), broken.warning
+            there = Problem(at, message, broken.code, hint, warning=warning)
             yield Located(item, broken.path, there)
 
 

@@ -148,13 +148,16 @@ def _alone(job: TrainingJob, roles: Sequence[Role]) -> Iterator[Problem]:
 
     Operators do the same. torchrun's dynamic rendezvous admits a new replica.
     """
-    for spec in () if job.converted else (role.spec for role in roles if needs_gang(job, role)):
+    rule = "restarts-alone-as-there" if job.converted else "restarts-alone"
+    for role in (role for role in roles if needs_gang(job, role)):
+        spec = role.spec
         launches = launches_of(spec)
         is_dynamic = "PET_RDZV_BACKEND" in spec.env or any(
             launch.options.get("rdzv_backend", "static") != "static" for launch in launches
         )
-        if spec.restart_policy == "OnFailure" and not is_dynamic:
-            yield problem("restarts-alone", spec=spec)
+        is_written = not job.unwritten.issuperset(role.merged or [spec.name])
+        if spec.restart_policy == "OnFailure" and is_written and not is_dynamic:
+            yield problem(rule, spec=spec)
 
 
 def needs_gang(job: TrainingJob, role: Role) -> bool:

@@ -430,6 +430,7 @@ class TrainingJob:
         workflow: True if an Argo workflow runs the job, and cleans up after it.
         jobset: True if JobSet's controller runs the job, restarts it and cleans up after it.
         converted: True if the job file was converted from an operator's custom resource.
+        unwritten: the roles whose restart policy is the default of that operator.
     """
 
     name: str
@@ -457,6 +458,7 @@ class TrainingJob:
     workflow: bool = False
     jobset: bool = False
     converted: bool = False
+    unwritten: frozenset[str] = frozenset()
 
     @property
     def watched(self) -> bool:

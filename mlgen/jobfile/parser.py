@@ -1,6 +1,6 @@
 """Builds a `TrainingJob` from the data of a valid job file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -37,6 +37,7 @@ def training_job(
     *,
     supervisor: bool = True,
     converted: bool = False,
+    unwritten: Collection[str] = (),
 ) -> TrainingJob:
     """Return the job that a job file describes, with defaults for the fields that it omits.
 
@@ -45,6 +46,7 @@ def training_job(
         namespace: overrides the namespace in the job file.
         supervisor: False if mlgen must not add a supervisor.
         converted: the job file was converted from an operator's custom resource.
+        unwritten: the roles whose restart policy is the default of that operator.
     """
     metadata, spec = data["metadata"], data["spec"]
     roles = {name: _role(name, spec, role) for name, role in spec["roles"].items()}
@@ -61,6 +63,7 @@ def training_job(
             "annotations": _object_annotations(metadata.get("annotations", {})),
             "supervisor": supervisor,
             "converted": converted,
+            "unwritten": frozenset(unwritten),
         },
     )
 

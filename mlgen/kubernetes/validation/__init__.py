@@ -24,7 +24,7 @@ from mlgen.resources import table
 
 MODULES = {"pods": pods, "resources": resources, "syntax": syntax, "workloads": workloads}
 TYPES = {"dict": dict, "list": list, "str": str}
-COLUMNS = ("when", "unless", "since", "until", "empty", "omitted", "of")
+COLUMNS = ("when", "unless", "since", "until", "empty", "omitted", "of", "warning")
 
 
 def broken_rules(item: Object, version: KubeVersion) -> Iterator[Problem]:

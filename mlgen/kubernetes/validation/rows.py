@@ -7,7 +7,7 @@ wherever its definition is used: rows of `Toleration` apply in the pods of every
 import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -77,6 +77,7 @@ class Row:
         empty: True to apply it to "", which otherwise counts as omitted.
         omitted: True to apply it even if the field is omitted.
         of: the type of the value. Values of other types are skipped.
+        warning: True if the API server has no such rule, and pods start with the value.
     """
 
     at: str
@@ -88,6 +89,7 @@ class Row:
     empty: bool = False
     omitted: bool = False
     of: type = object
+    warning: bool = False
 
     def problems_at(self, steps: Sequence[str], spot: Spot) -> Iterator[Problem]:
         """Yield the problems of all values at a path below a spot."""
@@ -96,7 +98,8 @@ class Row:
             if self.omitted or (not omitted and isinstance(value, self.of)):
                 holder = Spot(path, parent, "", spot.version, spot)
                 if self._applies(value, holder):
-                    yield from self.rule(path, value, holder)
+                    for problem in self.rule(path, value, holder):
+                        yield replace(problem, warning=True) if self.warning else problem
 
     def _applies(self, value: Any, holder: Spot) -> bool:
         for name, allowed in self.when.items():
