@@ -471,7 +471,7 @@ def _built(
 
         # The hash must not depend on whether a workflow runs the job.
         plain = _topology(job, replace(options, workflow=False), spec)
-        job = name_hash.renamed(plain, objects.build(plain, options.kube_version))
+        job = name_hash.renamed(job, plain, objects.build(plain, options.kube_version))
     topology = _topology(job, options, spec)
     collector.extend(topology.problems)
     if not any(role.decides for role in topology.roles):

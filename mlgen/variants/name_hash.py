@@ -28,14 +28,14 @@ ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 LENGTH = 8
 
 
-def renamed(topology: Topology, manifests: Sequence[Object]) -> TrainingJob:
-    """Return the job with the hash in its name.
+def renamed(job: TrainingJob, topology: Topology, manifests: Sequence[Object]) -> TrainingJob:
+    """Return the job with the hash in its name, and with all its policies.
 
     Args:
-        topology: of the job under its plain name.
+        job: the job, as the user has written it.
+        topology: of the job under its plain name, possibly without some policies.
         manifests: all objects of that topology.
     """
-    job = topology.job
     name = f"{job.name}-{digest(topology, manifests)}"
     return replace(job, name=name, name_suffix=None, part_of=job.part_of or job.name, hashed=True)
 

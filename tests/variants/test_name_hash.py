@@ -6,7 +6,10 @@ import re
 import pytest
 from support import ROOT, abridged, each_file, load_all, rendered
 
+from mlgen import Options
+from mlgen.documents.files import texts
 from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.pipeline import attempt
 from mlgen.topology import Role, Topology
 from mlgen.variants.name_hash import ALPHABET, LENGTH, digest, in_addresses, renamed
 
@@ -37,6 +40,18 @@ def test_only_names_and_addresses_differ(file, text):
     hashed = abridged(rendered(file, settings=(HASH,)))
 
     assert_only_names_and_addresses_differ(text, hashed)
+
+
+@each_file("^", without="hostPort|app.kubernetes.io/part-of", sample=20)
+def test_the_suffix_hides_no_warning(file):
+    """A variant omits policies before the name is hashed, and reports them afterwards."""
+    for options in ({"target": "argocd"}, {"target": "flux"}, {"jobset": True}):
+        results = [
+            attempt(texts((str(file),)), Options(settings=settings, **options))
+            for settings in ((), (HASH,))
+        ]
+        plain, hashed = ([(each.path, each.code) for each in of.problems] for of in results)
+        assert hashed == plain
 
 
 ENDPOINT = """\
@@ -223,7 +238,7 @@ def test_a_generated_file_changes_the_hash():
 
 
 def test_a_renamed_job_remembers_its_plain_name():
-    job = renamed(topology("worker"), [])
+    job = renamed(PLAIN, topology("worker"), [])
 
     assert job.name == f"job-{hashes()}"
     assert (job.part_of, job.name_suffix) == ("job", None)
