@@ -326,7 +326,7 @@ def _wrong_in_plan(job: Objects, plan: dict[str, Any]) -> Iterator[str]:
         is_elastic = value_at(item, ("metadata", "annotations", MAX_REPLICAS))
         if kind == "StatefulSet" and not is_elastic and replicas not in (0, planned):
             yield f"expects {planned} replicas of statefulset/{name}, which has {replicas}"
-        own = value_at(item, (*TEMPLATE, "metadata", "annotations", SET))
+        own = value_at(item, (*TEMPLATE, "metadata", "labels", SET))
         if kind == "Job" and item and (own or "") != plan.get("set", ""):
             yield f"belongs to a different version of the job than job/{name}"
 

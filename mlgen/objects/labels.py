@@ -30,7 +30,10 @@ MATRIX_VALUE = "matrix.mlgen.dev/"
 """The prefix of the labels with the values of a combination, such as `matrix.mlgen.dev/lr`."""
 
 SET = "mlgen.dev/set"
-"""The annotation of the pods of every Job under a GitOps tool: a hash of the job's objects."""
+"""The label of a job's pods under a GitOps tool: a hash of the job's objects.
+
+While the tool replaces a changed job, Services select only pods with the new value.
+"""
 
 SUPERVISOR = "mlgen.dev/supervisor"
 """The annotation of a Job with the supervisor's last action on it, as JSON; see WAITS."""

@@ -104,10 +104,10 @@ def trimmed_workload(observed: Object) -> Object:
     """Return the fields of a Job or StatefulSet that are used here."""
     metadata = {key: value for key, value in observed["metadata"].items() if key != "managedFields"}
     template = observed["spec"].get("template") or {}
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
     spec = {key: value for key, value in observed["spec"].items() if key != "template"}
     spec["template"] = {
-        "metadata": {"annotations": _picked(annotations, (SET,))},
+        "metadata": {"labels": _picked(labels, (SET,))},
         "spec": _picked(template.get("spec") or {}, ("affinity",)),
     }
     return {**observed, "metadata": metadata, "spec": spec}

@@ -105,7 +105,7 @@ class Plan:
     """True if the gang restarts when no report arrives within a limit."""
 
     set: str = ""
-    """The value of the annotation SET in the pods of this job's Jobs. Jobs with other values are
+    """The value of the label SET of the pods of this job's Jobs. Jobs with other values are
     ignored, unless this is ""."""
 
     @property

@@ -235,8 +235,8 @@ class Supervisor:
     def _own(self, kind: str, found: Object) -> Object | None:
         """Return the used fields of a workload; None for another version of the job."""
         found = {"kind": kind, "status": {}, **trimmed_workload(found)}
-        annotations = found["spec"]["template"]["metadata"]["annotations"]
-        is_other = kind == "Job" and self._plan.set and annotations.get(SET) != self._plan.set
+        labels = found["spec"]["template"]["metadata"]["labels"]
+        is_other = kind == "Job" and self._plan.set and labels.get(SET) != self._plan.set
         return None if is_other else found
 
     def _jobs(self) -> dict[str, Object | None]:

@@ -61,6 +61,7 @@ from mlgen.objects.labels import (
     workload_name,
 )
 from mlgen.objects.placement import RELEASE, has_release
+from mlgen.objects.services import BOARD_LABEL
 from mlgen.objects.supervisor import PLAN, plan_text, planned, program_name
 from mlgen.problems import Problem
 from mlgen.resources import table
@@ -149,8 +150,8 @@ def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> 
         target: the tool.
     """
     job = topology.job
-    # A Job's template is immutable, so a change of the hash recreates all Jobs. With a hash in its
-    # name, a changed job consists of new objects anyway.
+    # A Job's template is immutable, so a change of the hash recreates all Jobs, and replaces the
+    # pods of StatefulSets. With a hash in its name, a changed job consists of new objects anyway.
     set_hash = {} if job.hashed else {SET: digest(topology, manifests)}
     prepared = (_prepared(topology, manifest, set_hash) for manifest in manifests)
     return [_adapted(topology, manifest, tools()[target]) for manifest in prepared]
@@ -158,6 +159,8 @@ def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> 
 
 def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str]) -> Object:
     """Return a manifest without fields that controllers change, and with the hash of the job.
+
+    The pods of TensorBoard have no hash, because they need not restart with the job.
 
     Kueue suspends Jobs with its label when they are created
     (kubernetes-sigs/kueue, pkg/controller/jobframework/defaults.go), and a sync must not suspend
@@ -167,9 +170,13 @@ def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str])
     if kind == "Job":
         if KUEUE_QUEUE in manifest["metadata"]["labels"]:
             manifest = _without(manifest, "suspend")
-        return _with_template_metadata(manifest, lambda meta: _annotated(meta, set_hash))
-    if kind == "StatefulSet" and topology.supervised and spec["replicas"] == 1:
-        return _without(manifest, "replicas")
+        return _with_template_metadata(manifest, lambda meta: _labeled(meta, set_hash))
+    if kind == "StatefulSet":
+        if topology.supervised and spec["replicas"] == 1:
+            manifest = _without(manifest, "replicas")
+        return _with_template_metadata(manifest, lambda meta: _labeled(meta, set_hash))
+    if kind == "Service" and BOARD_LABEL not in spec["selector"]:
+        return manifest | {"spec": spec | {"selector": spec["selector"] | set_hash}}
     own_plan = planned(manifest)
     if set_hash and own_plan:
         # The tool recreates Jobs one after the other. The supervisor must ignore the old Jobs.
@@ -191,6 +198,11 @@ def _with_template_metadata(manifest: Object, change: Callable[[Object], Object]
         return manifest
     template = template | {"metadata": change(template["metadata"])}
     return manifest | {"spec": manifest["spec"] | {"template": template}}
+
+
+def _labeled(metadata: Object, labels: Mapping[str, str]) -> Object:
+    """Return metadata with these labels in addition."""
+    return metadata | {"labels": {**metadata["labels"], **labels}}
 
 
 def _annotated(metadata: Object, annotations: Mapping[str, str]) -> Object:

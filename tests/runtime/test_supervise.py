@@ -176,7 +176,7 @@ def test_a_job_of_another_set_does_not_exist(world):
     supervisor = Supervisor(plan.load(json.dumps(document), "r"), At(world), lambda _: None)
     found = world.objects["Job", "mnist-worker"]
     for value, phase in (("a", "Running"), ("b", "Ended")):
-        found["spec"]["template"] = {"metadata": {"annotations": {"mlgen.dev/set": value}}}
+        found["spec"]["template"] = {"metadata": {"labels": {"mlgen.dev/set": value}}}
         supervisor.step()
         state = json.loads(world.get("ConfigMap", "mnist.status")["data"]["state"])
         assert phase == state.get("phase", "Running")

@@ -154,9 +154,10 @@ def common(item):
     item = copy.deepcopy(item)
     template = item.get("spec", {}).get("template", {})
     for metadata in (item["metadata"], template.get("metadata", {})):
-        metadata.get("labels", {}).pop(INSTANCE, None)
+        for name in (INSTANCE, SET):
+            metadata.get("labels", {}).pop(name, None)
         noted = metadata.get("annotations", {})
-        for name in [name for name in noted if name in (SET, OPTIONS, HEALTH) or FLUX in name]:
+        for name in [name for name in noted if name in (OPTIONS, HEALTH) or FLUX in name]:
             del noted[name]
         if not noted:
             metadata.pop("annotations", None)
@@ -164,6 +165,8 @@ def common(item):
         item["spec"].pop(TTL, None)
         if QUEUE in item["metadata"]["labels"]:
             item["spec"].pop("suspend", None)
+    if item["kind"] == "Service":
+        item["spec"]["selector"].pop(SET, None)
     if item["kind"] == "StatefulSet" and item["spec"].get("replicas") == 1:
         del item["spec"]["replicas"]
     if "plan.json" in item.get("data", {}):
@@ -180,9 +183,9 @@ def test_objects_that_are_no_jobs_pass_through(tmp_path):
 
 
 def set_hashes(path, *settings, target="argocd"):
-    """The annotation with the hash of the job's objects on each Job's pods, by the Job's name."""
+    """The label with the hash of the job's objects on each Job's pods, by the Job's name."""
     return {
-        item["metadata"]["name"]: item["spec"]["template"]["metadata"]["annotations"].get(SET)
+        item["metadata"]["name"]: item["spec"]["template"]["metadata"]["labels"].get(SET)
         for item in of_kind(manifests(path, target, settings), "Job")
     }
 
@@ -205,6 +208,32 @@ def test_the_supervisor_knows_the_jobs_of_its_set(target, tmp_path):
     (plan,) = plans(path, target)
 
     assert {plan["set"]} == set(set_hashes(path, target=target).values())
+
+
+@each_file("kind: (Service|StatefulSet)", sample=20)
+def test_services_select_only_pods_of_their_own_set(file):
+    """Until the old pods of a changed job have ended, peers would connect to them."""
+    items = manifests(file, "argocd")
+    templates = [item["spec"]["template"] for item in items if "template" in item.get("spec", {})]
+    labels = [template["metadata"]["labels"] for template in templates]
+    for service in of_kind(items, "Service"):
+        name, selector = service["metadata"]["name"], service["spec"]["selector"]
+        by_mlgen = {key: value for key, value in selector.items() if "kubernetes.io/" not in key}
+        selected = [each for each in labels if by_mlgen.items() <= each.items()]
+        assert selected, f"{name} selects no pods"
+        is_hashed = "app.kubernetes.io/part-of" in service["metadata"]["labels"]
+        assert (SET in selector) is not (is_hashed or name.endswith("-tensorboard"))
+
+
+def test_a_stateful_set_keeps_its_selector(tmp_path):
+    """It cannot change."""
+    (sets,) = of_kind(manifests(job_file(tmp_path), "argocd"), "StatefulSet")
+
+    assert sets["spec"]["selector"]["matchLabels"] == {
+        "mlgen.dev/job": "job",
+        "mlgen.dev/role": "ps",
+    }
+    assert sets["spec"]["template"]["metadata"]["labels"][SET]
 
 
 def test_with_a_hash_in_its_name_the_supervisor_knows_its_jobs_by_name(tmp_path):

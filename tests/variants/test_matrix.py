@@ -489,5 +489,4 @@ def test_a_gitops_tool_recreates_the_jobs_of_a_changed_combination():
     """Its name contains no hash of its pods."""
     (part,) = rendered(job("{args.lr: [1]}"), target="argocd").jobs
 
-    annotations = workload(part)["spec"]["template"]["metadata"]["annotations"]
-    assert annotations["mlgen.dev/set"]
+    assert workload(part)["spec"]["template"]["metadata"]["labels"]["mlgen.dev/set"]
