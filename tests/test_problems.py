@@ -207,6 +207,34 @@ def test_folders_of_other_tools(run, message, tmp_path):
     assert without_totals(result.stderr) == message
 
 
+KUSTOMIZATIONS = {
+    "namePrefix: dev-\nresources: [job.yaml]\n": "1:13: namePrefix",
+    "resources: [job.yaml, ../base]\n": "1:12: resources",
+    "resources: [job.yaml]\nimages: [{name: a, newTag: b}]\n": "2:9: images",
+    "patches: []\nresources: [./job.yaml]\n": "",
+    "kind: Kustomization\nresources: [job.yaml]\n---\n": "",
+    "{": "1:1: ",
+}
+
+
+@pytest.mark.parametrize("text", KUSTOMIZATIONS)
+def test_a_kustomization_that_changes_the_folder_is_a_warning(text, run, tmp_path):
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b/job.yaml").write_text((ROOT / "fixtures/jax.yaml").read_text())
+    (tmp_path / "a b/kustomization.yaml").write_text(text)
+
+    result = run(tmp_path, "a b")
+
+    place, _, fields = KUSTOMIZATIONS[text].partition(": ")
+    expected = (
+        f"a b/kustomization.yaml:{place}: warning: kustomize is not run, so this file has no effect"
+        f"{fields and f': {fields}'}; build it first: kubectl kustomize 'a b' | mlgen render -"
+        " [no-effect]\n"
+    )
+    assert result.exit_code == 0
+    assert without_totals(result.stderr) == (expected if place else "")
+
+
 def test_what_is_not_there_is_named(run, message, tmp_path):
     (tmp_path / "none").mkdir()
 

@@ -15,6 +15,7 @@ from mlgen.cli import main
 PAGE = (DOCS / "guides/security.md").read_text()
 RUNS_PROGRAMS = {
     "mlgen/output/spool.py": {"marshal"},  # its own temporary files
+    "mlgen/integrations/argocd.py": {"subprocess"},  # kustomize or Helm, in the plugin's container
     "mlgen/graph/dot.py": {"subprocess"},  # dot, with a graph as its stdin
     "mlgen/live/doctor/__init__.py": {"subprocess"},
     "mlgen/live/kubectl.py": {"subprocess"},

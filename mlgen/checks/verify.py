@@ -120,7 +120,7 @@ def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
         order.setdefault(text.name, len(order))
         for document in read_documents(text):
             if isinstance(document, list):
-                collector.extend(document)
+                collector.extend(each for each in document if not each.warning)
             else:
                 documents.append(document)
     jobs = verify_documents(documents, kube_version, collector)

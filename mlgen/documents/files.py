@@ -21,6 +21,7 @@ KUSTOMIZATIONS = ("Kustomization", "kustomization.yaml", "kustomization.yml")
 
 KUSTOMIZE_HINT = "build it first: kubectl kustomize FOLDER | mlgen render -"
 
+
 CHARTS = ("Chart.yaml", "values.yaml")
 """The files of a Helm chart that are not templates."""
 
@@ -42,6 +43,8 @@ class Text:
         line: for a part of a file, the number of lines before it.
         item: True if the part is an item of a List. Its text is then not kept as written.
         context: the documents of all input that custom resources in this text may refer to.
+        others: for the kustomization of a folder, the names of the manifests in the folder. It
+            contains no documents.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Text:
     line: int = 0
     item: bool = False
     context: "Context | None" = field(default=None, compare=False, repr=False)
+    others: tuple[str, ...] | None = None
 
 
 class Context(NamedTuple):
@@ -67,7 +71,7 @@ class Context(NamedTuple):
 def texts(names: tuple[str, ...]) -> Iterator[Text]:
     """Read files, folders and `-` (stdin), in this order.
 
-    Files in a folder are sorted by name. Subfolders and kustomization files are ignored. A file
+    Files in a folder are sorted by name, after its kustomization. Subfolders are ignored. A file
     that cannot be read is returned as a `Text` with a problem.
     """
     return bounded(read(names, _whole), TEXT_BYTES)
@@ -147,6 +151,9 @@ def read(
         if problem:
             yield Text(name, problem=problem)
             continue
+        if path := kustomization(Path(name)):
+            others = tuple(file.name for file in files)
+            yield from (replace(text, others=others) for text in _read(path, _whole))
         for file in files:
             yield from _read(file, texts_of)
 
@@ -184,6 +191,11 @@ def manifests(path: "Path") -> "list[Path]":
     return sorted(file for file in files if file.name not in KUSTOMIZATIONS)
 
 
+def kustomization(folder: "Path") -> Path | None:
+    """Return the kustomization of a folder; None without one."""
+    return next((path for name in KUSTOMIZATIONS if (path := folder / name).is_file()), None)
+
+
 def leads_out(path: "Path", folder: "Path") -> bool:
     """Return True if a path, after following links, is outside of a folder."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
@@ -202,7 +214,7 @@ def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
     hint = ""
     if path.is_dir() and (path / CHARTS[0]).is_file():
         message, hint = "the folder is a Helm chart", HELM_HINT.replace("CHART", str(path))
-    elif not files and any((path / name).is_file() for name in KUSTOMIZATIONS):
+    elif not files and kustomization(path):
         message = "the folder contains a kustomization, but no manifests"
         hint = KUSTOMIZE_HINT.replace("FOLDER", str(path))
     elif not files:
@@ -277,7 +289,7 @@ def documents(text: Text) -> Iterator[Text]:
     for line, chunk in split(text.text):
         if not is_blank(chunk):
             blank = False
-            yield Text(text.name, chunk, line=text.line + line)
+            yield replace(text, text=chunk, line=text.line + line)
     if blank:
         yield text
 

@@ -10,6 +10,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from os.path import normpath
+from pathlib import Path
+from shlex import quote
 from typing import Any, NoReturn
 
 import yaml
@@ -26,7 +29,7 @@ from mlgen.bounds import (
 from mlgen.documents import scalars
 from mlgen.documents.chunks import is_blank, split
 from mlgen.documents.document import Document, Mark
-from mlgen.documents.files import Text, too_many
+from mlgen.documents.files import KUSTOMIZE_HINT, Text, too_many
 from mlgen.problems import Code, Place, Problem, ValuePath, bounded
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -66,10 +69,14 @@ TOO_DEEP = "exceeded maximum nesting depth"
 def read_documents(text: Text) -> Iterator[Document | list[Problem]]:
     """Yield each document of a text, or if it cannot be read, its problems.
 
-    Blank documents are skipped. A text with only blank documents is a problem.
+    Blank documents are skipped. A text with only blank documents is a problem. The kustomization of
+    a folder has no documents, but may be a warning.
     """
     if text.problem:
         yield [text.problem]
+        return
+    if text.others is not None:
+        yield from ([warning] for warning in without_effect(text))
         return
     documents = 0
     for line, chunk in split(text.text):
@@ -86,6 +93,34 @@ def read_documents(text: Text) -> Iterator[Document | list[Problem]]:
     if not documents:
         hint = "write a TrainingJob, or omit the file"
         yield [Problem((), "the file contains no documents", "empty", hint, place=Place(text.name))]
+
+
+def without_effect(kustomization: Text) -> Iterator[Problem]:
+    """Yield a warning if the kustomization of a folder does more than list its manifests."""
+    path, document = Path(kustomization.name), None
+    for _, chunk in split(kustomization.text):
+        document = read_document(kustomization.name, kustomization.line, chunk)
+        break
+    place, fields = Place(str(path)), []
+    if isinstance(document, Document) and isinstance(document.data, dict):
+        data = document.data
+        fields = [field for field in data if field not in LISTING and data[field]]
+        listed = data.get("resources")
+        names = listed if isinstance(listed, list) else []
+        named = {normpath(name) for name in names if isinstance(name, str)}
+        if named != {*(kustomization.others or ())}:
+            fields.append("resources")
+        if not fields:
+            return
+        place = document.place(tuple(fields[:1]))
+    message = "kustomize is not run, so this file has no effect"
+    message += f": {', '.join(map(str, fields))}" if fields else ""
+    hint = KUSTOMIZE_HINT.replace("FOLDER", quote(str(path.parent)))
+    yield Problem((), message, "no-effect", hint, warning=True, place=place)
+
+
+LISTING = ("apiVersion", "kind", "metadata", "resources")
+"""The fields of a kustomization that only lists files."""
 
 
 def read_document(file: str, first_line: int, chunk: str) -> Document | list[Problem]:

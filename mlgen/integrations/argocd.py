@@ -4,23 +4,41 @@ https://argo-cd.readthedocs.io/en/stable/operator-manual/config-management-plugi
 the commands of `integrations/argocd/plugin.yaml` in a copy of the Application's folder, and passes
 everything else in the environment. The output of `generate` is the desired state of the cluster.
 An empty output is therefore an error: with pruning, Argo CD would delete everything.
+
+A folder with a kustomization or a Helm chart is built first, as Argo CD does without a plugin.
 """
 
 import json
+import os
 import re
+import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple
 
 from mlgen import bulk, dialects
-from mlgen.bounds import DEPTH
+from mlgen.bounds import DEPTH, TEXT_BYTES
 from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep
-from mlgen.documents.files import leads_out, parts, texts
+from mlgen.documents.files import (
+    CHARTS,
+    Text,
+    bounded,
+    decode,
+    documents,
+    kustomization,
+    leads_out,
+    parts,
+    texts,
+    too_large,
+)
+from mlgen.documents.reader import without_effect
 from mlgen.integrations import file_type
 from mlgen.kubernetes import names, versions
 from mlgen.problems import Code, Collector, MlgenError, Place, Problem, ValuePath, choice
@@ -33,6 +51,7 @@ PARAMETERS = "ARGOCD_APP_PARAMETERS"
 VERSION = "KUBE_VERSION"
 APIS = "KUBE_API_VERSIONS"
 NAMESPACE = "ARGOCD_APP_NAMESPACE"
+RELEASE = "ARGOCD_APP_NAME"
 
 COLLECTIONS: dict[str, tuple[type, str]] = {"array": (list, "a list"), "map": (dict, "a mapping")}
 """The type of a `collectionType` in Python, and its name in messages."""
@@ -41,6 +60,18 @@ NO_TEXT = re.compile("[\\0\ud800-\udfff]")
 """Characters that are valid in JSON, but not in a file name or a manifest."""
 
 SETTING_HINT = "write spec.image: example/mnist:2"
+
+BUILDERS = {
+    "kustomize": (("kustomize", "build"), ("kubectl", "kustomize")),
+    "Helm": (("helm", "template"),),
+}
+"""The commands that build a folder, by tool; the first that is installed is run."""
+
+PASSED = (
+    *("PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "SSL_CERT_FILE"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+)
+"""The environment of these commands. kustomize can read any variable of its environment."""
 
 TUNABLE = ("image", "replicas")
 """The fields of `spec` and of roles that are editable in the user interface."""
@@ -55,12 +86,124 @@ class Application:
         options: the options for rendering.
         apis: each `group/version` and `group/version/kind` in the cluster; () if unknown.
         warnings: problems that do not prevent rendering.
+        environment: the environment of the plugin.
     """
 
     files: tuple[str, ...]
     options: Options
     apis: tuple[str, ...]
     warnings: tuple[Problem, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def texts(self, read: Callable[[tuple[str, ...]], Iterator[Text]]) -> Iterator[Text]:
+        """Return the texts of the files, and the built manifests of kustomizations and charts.
+
+        Args:
+            read: returns the texts of files and folders.
+        """
+        return bounded(text for name in self.files for text in self._texts(name, read))
+
+    def _texts(
+        self, name: str, read: Callable[[tuple[str, ...]], Iterator[Text]]
+    ) -> Iterator[Text]:
+        build = _build(name)
+        if not build:
+            return read((name,))
+        version, namespace = self.options.kube_version, self.options.default_namespace
+        path = name if name == "." else f"./{name}"  # never an option
+        words = [*build.command, path]
+        if build.tool == "Helm":
+            release = self.environment.get(RELEASE) or Path.cwd().name
+            words = [*build.command, f"--kube-version={version}", "--include-crds"]
+            words += [f"--namespace={namespace}"] if namespace else []
+            words += ["--", release, path]
+        passed = {each: text for each, text in self.environment.items() if each in PASSED}
+        return documents(_built(build, words, passed))
+
+
+class Build(NamedTuple):
+    """How to build a folder.
+
+    Attributes:
+        tool: the tool: `kustomize` or `Helm`.
+        file: the file that configures it.
+        command: the command, without arguments; () if no program of the tool is installed.
+    """
+
+    tool: str
+    file: Path
+    command: tuple[str, ...]
+
+
+def _build(name: str) -> Build | None:
+    """Return how to build a folder; None for a file, or a folder that needs no tool."""
+    folder = Path(name)
+    if file_type(name) != stat.S_IFDIR:
+        return None
+    if (folder / CHARTS[0]).is_file():
+        tool, file = "Helm", folder / CHARTS[0]
+    elif path := kustomization(folder):
+        text = next(texts((name,)))
+        if text.others is not None and not any(without_effect(text)):
+            return None
+        tool, file = "kustomize", path
+    else:
+        return None
+    installed = (command for command in BUILDERS[tool] if shutil.which(command[0]))
+    return Build(tool, file, next(installed, ()))
+
+
+def _built(build: Build, words: Sequence[str], environment: Mapping[str, str]) -> Text:
+    """Return the manifests of a folder, or a text with the problem of building it.
+
+    Args:
+        build: how to build it.
+        words: the whole command.
+        environment: the environment of the command.
+    """
+    if problem := _not_installed(build) or _link(build.file.parent):
+        return Text(str(build.file), problem=problem)
+    name = " ".join(words)
+    with (
+        TemporaryFile() as errors,
+        subprocess.Popen(  # noqa: S603 - one of BUILDERS
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment
+        ) as process,
+    ):
+        data = process.stdout.read(TEXT_BYTES + 1) if process.stdout else b""
+        if len(data) > TEXT_BYTES:
+            process.kill()
+            return Text(name, problem=too_large(name))
+        if process.wait():
+            errors.seek(0)
+            reason = errors.read(1000).decode(errors="replace").strip()
+            message = f"{build.tool} cannot build the folder: {reason or 'no message'}"
+            place = Place(str(build.file), 0)
+            hint = f"run {name} in a checkout"
+            return Text(name, problem=Problem((), message, "unreadable", hint, place=place))
+    return decode(name, data)
+
+
+def _not_installed(build: Build) -> Problem | None:
+    """Return the problem of a folder whose tool is not in the container of the plugin."""
+    if build.command:
+        return None
+    program = BUILDERS[build.tool][0][0]
+    message = f"{build.tool} has to build the folder first, but {program} is not installed"
+    hint = f"add {program} to the image of the plugin, or list the job files in the parameter files"
+    return Problem((), message, "unreadable", hint, place=Place(str(build.file), 0))
+
+
+def _link(folder: Path) -> Problem | None:
+    """Return the problem of a link that leads out of a folder, because Helm follows links."""
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            if path.is_symlink() and leads_out(path, folder):
+                message = "is a link to a file outside of the folder"
+                hint, place = "copy the file into the folder", Place(str(path))
+                return Problem((), message, "unreadable", hint, place=place)
+    return None
 
 
 def read(
@@ -113,7 +256,7 @@ def read(
         strict=strict or bool(site and site.strict),
     )
     apis = tuple(name for name in environment.get(APIS, "").split(",") if name)
-    return Application(files, options, apis, collector.problems)
+    return Application(files, options, apis, collector.problems, environment)
 
 
 def init(
@@ -125,7 +268,11 @@ def init(
         MlgenError: a parameter or the version is invalid, or a file cannot be read.
     """
     application = read(environment, only_jobs=only_jobs, strict=strict)
-    problems = [text.problem for text in texts(application.files) if text.problem]
+    builds = {name: _build(name) for name in application.files}
+    missing = [_not_installed(build) for build in builds.values() if build]
+    unbuilt = tuple(name for name, build in builds.items() if not build)
+    unread = [text.problem for text in texts(unbuilt)]
+    problems = [problem for problem in (*missing, *unread) if problem]
     if problems:
         raise MlgenError(problems)
     return application.warnings
@@ -142,7 +289,7 @@ def generate(
         MlgenError: there are errors or no jobs; lists all problems with their locations.
     """
     application = read(environment, only_jobs=only_jobs, strict=strict)
-    pieces = (piece for text in parts(application.files) for piece in bulk.pieces(text))
+    pieces = (piece for text in application.texts(parts) for piece in bulk.pieces(text))
     check = partial(_missing_apis, apis=application.apis)
     result = bulk.gather(pieces, bulk.Task(application.options, "yaml", check))
     warnings = (*application.warnings, *result.problems)
@@ -177,7 +324,7 @@ def parameters(environment: Mapping[str, str]) -> str:
 def _jobs(application: Application) -> Iterator[Document]:
     """Return the job files of the folder, and the equivalent job files of custom resources."""
     collector = Collector()
-    files = texts(application.files)
+    files = application.texts(texts)
     for _, job in dialects.each(files, lambda _, document: dialects.native(document), collector):
         if job:
             yield job

@@ -303,11 +303,14 @@ def test_a_folder_without_manifests_is_an_error(tmp_path):
     assert "unreadable" == only_problem(tmp_path).code
 
 
-def test_the_file_of_kustomize_in_a_folder_is_passed_over(tmp_path):
+def test_the_file_of_kustomize_in_a_folder_has_no_documents(tmp_path):
     for name in ("a.yaml", "kustomization.yaml", "kustomization.yml", "Kustomization"):
         (tmp_path / name).write_text("a: 1\n")
 
-    assert [str(tmp_path / "a.yaml")] == names(tmp_path)
+    assert ["Kustomization", "a.yaml"] == [Path(name).name for name in names(tmp_path)]
+    kustomization, _ = texts((str(tmp_path),))
+    assert kustomization.others == ("a.yaml",)
+    assert [each[0].code for each in read_documents(kustomization)] == ["no-effect"]
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,113 @@ def test_folders_within_the_folder_are_read_if_listed(app):
     assert run(app, parameters=[{"name": "files", "array": ["jobs"]}])[0] == 0
 
 
+KUSTOMIZATION = "namePrefix: dev-\nresources: [job.mlgen.yaml]\n"
+
+
+def program(folder, name, script):
+    """Install a program, and return the PATH with it and without the tools of this machine."""
+    tools = folder.parent / "tools"
+    tools.mkdir(exist_ok=True)
+    for each in ("cat", "sed", "sh"):
+        if not (tools / each).exists():
+            (tools / each).symlink_to(shutil.which(each))
+    if name:
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
+    return {"PATH": str(tools)}
+
+
+@pytest.mark.parametrize("name", ["kustomize", "kubectl"])
+def test_a_kustomization_is_built_first(name, app):
+    put(app, JOB)
+    (app / "kustomization.yaml").write_text(KUSTOMIZATION)
+    verb = "build" if name == "kustomize" else "kustomize"
+    tools = program(
+        app,
+        name,
+        f'[ "$*" = "{verb} ." ] && [ -z "$ARGOCD_ENV_FOO" ] && '
+        "sed 's/name: tune/name: dev-tune/' job.mlgen.yaml",
+    )
+
+    assert run(app, "init", **tools) == (0, "", "")
+    code, text, err = run(app, **tools)
+
+    assert (code, err) == (0, "")
+    assert only(objects(text), "Job")["metadata"]["name"].startswith("dev-tune")
+
+
+def test_an_overlay_without_job_files_is_built(app):
+    put(app.parent, JOB)
+    (app / "kustomization.yaml").write_text("resources: [..]\n")
+    tools = program(app, "kustomize", "cat ../job.mlgen.yaml")
+
+    assert run(app, "init", **tools) == (0, "", "")
+    assert run(app, **tools)[0] == 0
+
+
+def test_a_chart_is_built_first(app):
+    (app / "Chart.yaml").write_text("name: mnist\n")
+    (app / "templates").mkdir()
+    put(app / "templates", JOB)
+    words = "template --kube-version=1.34 --include-crds --namespace=vision -- train ."
+    tools = program(app, "helm", f'[ "$*" = "{words}" ] && cat templates/job.mlgen.yaml')
+
+    code, text, err = run(app, **tools)
+
+    assert (code, err) == (0, "")
+    assert only(objects(text), "Job")["metadata"]["namespace"] == "vision"
+
+
+@pytest.mark.parametrize(
+    ("file", "program_name"), [("kustomization.yaml", "kustomize"), ("Chart.yaml", "helm")]
+)
+@pytest.mark.parametrize("command", ["init", "generate"])
+def test_a_tool_that_is_not_in_the_container_is_named(command, file, program_name, app):
+    put(app, JOB)
+    (app / file).write_text(KUSTOMIZATION)
+
+    code, out, err = run(app, command, **program(app, "", ""))
+
+    assert (code, out) == (1, "")
+    assert err.startswith(f"{file}: ")
+    assert f"{program_name} is not installed; add {program_name} to the image" in err
+    files = [{"name": "files", "array": ["job.mlgen.yaml"]}]
+    assert run(app, command, files, **program(app, "", ""))[0] == 0
+
+
+def test_a_tool_that_fails_is_an_error(app):
+    put(app, JOB)
+    (app / "kustomization.yaml").write_text(KUSTOMIZATION)
+
+    code, out, err = run(app, **program(app, "kustomize", "echo no such base >&2; exit 3"))
+
+    assert (code, out) == (1, "")
+    assert err == (
+        "kustomization.yaml: kustomize cannot build the folder: no such base; run kustomize build"
+        " . in a checkout [unreadable]\n"
+    )
+
+
+def test_a_list_of_files_needs_no_tool(app):
+    put(app, JOB)
+    before = run(app)
+    (app / "kustomization.yaml").write_text("resources: [job.mlgen.yaml]\n")
+
+    assert run(app, **program(app, "", "")) == before
+
+
+def test_a_chart_has_no_links_out_of_its_folder(app):
+    (app.parent / "secret.yaml").write_text("kind: Secret\n")
+    (app / "Chart.yaml").write_text("name: mnist\n")
+    (app / "templates").mkdir()
+    (app / "templates/a.yaml").symlink_to(app.parent / "secret.yaml")
+
+    code, out, err = run(app, **program(app, "helm", "cat templates/a.yaml"))
+
+    assert (code, out) == (1, "")
+    assert err.startswith("templates/a.yaml:1:1: is a link to a file outside of the folder")
+
+
 def test_the_announced_values_are_the_defaults(app):
     put(app, JOB)
     announced = [{k: p[k] for k in ("name", p["collectionType"])} for p in shown(app).values()]
