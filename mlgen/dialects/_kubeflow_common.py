@@ -15,10 +15,6 @@ from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, Dialect, SourceVa
 from mlgen.dialects._schemas import COMMON, read
 from mlgen.problems import choice
 
-RETRYABLE_EXIT_CODES = [130, 137, 138, 143]
-"""The exit codes that ExitCode retries: in Kubeflow before v1, and in KubeDL."""
-
-
 EARLIER_NAMES = {"eval": "evaluator"}
 """Earlier names of replica types, in the design of kubeflow.org/v1alpha2."""
 
@@ -30,7 +26,8 @@ class Rules:
     Attributes:
         framework: the TrainingJob's name of the framework.
         like: another kind. Its row provides the fields that are missing here.
-        old: True for Kubeflow before v1 and KubeDL, where ExitCode retries the same exit codes.
+        retryable: the exit codes that ExitCode retries; by default 128 and above.
+        tuner_label: an MXJob's key of a tuner server is a field, not an annotation.
         replica_field: the field of `spec` that holds the replica types.
         roles: the replica types, in output order.
         needs_master: the operator requires a Master.
@@ -48,7 +45,8 @@ class Rules:
 
     framework: str
     like: str = ""
-    old: bool = False
+    retryable: Sequence[int] = ()
+    tuner_label: bool = False
     replica_field: str = ""
     roles: Sequence[str] = ()
     needs_master: bool = False
@@ -131,8 +129,8 @@ def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
             policy = restart.value or rules.restarts.get(role, rules.restart)
             builder.put((*path, "restartPolicy"), restart, policy)
             warn_of_template(builder, template, policy)
-            if rules.old and policy == "ExitCode":
-                builder.put((*path, "retryableExitCodes"), restart, RETRYABLE_EXIT_CODES)
+            if policy == "ExitCode":
+                builder.put((*path, "retryableExitCodes"), restart, list(rules.retryable))
     return by_role
 
 

@@ -509,6 +509,30 @@ def test_before_v1_only_some_exit_codes_are_retried(job):
     assert "retryableExitCodes" not in roles["v1"]["chief"]
 
 
+@pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob", "MXJob"])
+def test_v1alpha2_retries_every_exit_code_from_128(kind, job):
+    types = {"Worker": replica_type(kind, 1, "ExitCode")}
+    if kind == "PyTorchJob":
+        types["Master"] = replica_type(kind, 1, "OnFailure")
+
+    role = job(resource(kind, types, "v1alpha2"))["spec"]["roles"]["worker"]
+
+    assert role["restartPolicy"] == "ExitCode"
+    assert "retryableExitCodes" not in role
+
+
+def test_replicas_of_a_v1alpha2_tfjob_restart_by_default(job):
+    types = {name: replica_type("TFJob", 1) for name in ("Chief", "PS", "Worker")}
+
+    roles = job(resource("TFJob", types, "v1alpha2"))["spec"]["roles"]
+
+    assert {name: role["restartPolicy"] for name, role in roles.items()} == {
+        "chief": "OnFailure",
+        "ps": "Always",
+        "worker": "OnFailure",
+    }
+
+
 def test_before_v1_the_time_to_live_has_another_name(job):
     spec = job(workers("TFJob", version="v1beta1", ttlSecondsAfterFinishing=9))["spec"]
 

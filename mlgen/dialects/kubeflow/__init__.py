@@ -95,10 +95,10 @@ def _write_tuner_keys(
     for role, replica_type in replica_types.items():
         annotation = replica_type.get("template", "metadata", "annotations", TUNER_KEY)
         label = replica_type.get("label")
-        key = label if rules.old else annotation
+        key = label if rules.tuner_label else annotation
         if rules.framework == "mxnet":
             builder.put(("spec", "options", "tunerServerKeys", role), key)
-        if not rules.old:
+        if not rules.tuner_label:
             builder.report("label", label, annotation=TUNER_KEY)
 
 
