@@ -368,6 +368,61 @@ def test_mpi_adds_open_mpi_s_default_hostfile_unless_the_user_has_one(container,
     assert path == ("/etc/mpi/hostfile" if text else None)
 
 
+@pytest.mark.parametrize(
+    ("command", "slots", "hosts"),
+    [
+        ("mpirun -np 12 python t.py", 4, ""),
+        ("mpirun -np 2 python t.py", 1, ""),
+        ("mpirun --allow-run-as-root -n 7 python t.py", 3, ""),
+        ("mpiexec -np 12 -H $MPI_HOST python t.py", 4, ":4"),
+        ("mpiexec -np 3 -H $MPI_HOST python t.py", 1, ""),
+        ("echo $MPI_HOST; mpiexec -np 12 -H $MPI_HOST python t.py", 4, ""),
+        ("mpirun -np $N python t.py", None, ""),
+    ],
+)
+def test_the_slots_of_mpi_follow_from_the_number_of_processes(command, slots, hosts):
+    master = task("master")
+    master["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", command]
+
+    spec = spec_of(master, task("worker", 3), plugins={"mpi": []})
+
+    names = [f"job-worker-{i}.job" for i in range(3)]
+    text = "".join(f"{name} slots={slots}\n" if slots else f"{name}\n" for name in names)
+    assert spec["volumes"]["mpi-hostfile"]["files"]["hostfile"] == text
+    assert spec["roles"]["master"]["env"]["MPI_HOST"] == ",".join(name + hosts for name in names)
+
+
+@pytest.mark.parametrize("restart", [None, "OnFailure", "Never"])
+def test_the_end_of_the_mpi_master_stops_the_workers(restart):
+    tasks = [task("master"), task("worker", 2, restart=restart)]
+
+    data, warnings = convert(*tasks, plugins={"mpi": []})
+
+    assert data["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
+    assert data["spec"]["successPolicy"] == {"role": "master"}
+    assert not [warning for warning in warnings if "all tasks have finished" in warning.message]
+
+
+def test_another_task_next_to_mpi_also_ends_by_itself():
+    tasks = [task("master"), task("worker", 2), task("eval")]
+
+    data, warnings = convert(*tasks, plugins={"mpi": []})
+
+    assert "cleanPodPolicy" not in data["spec"].get("runPolicy", {})
+    assert [warning for warning in warnings if "all tasks have finished" in warning.message]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("ps", []), ("shard", ["--ps=shard"]), ("shard", ["--server=shard"])]
+)
+def test_the_servers_of_mxnet_can_be_called_ps(name, arguments):
+    tasks = [task("scheduler"), task(name, 2), task("worker", 2)]
+
+    spec = spec_of(*tasks, plugins={"mxnet": arguments})
+
+    assert list(spec["roles"]) == ["scheduler", "server", "worker"]
+
+
 def test_ray_starts_a_head_and_workers_that_wait_for_it():
     tasks = [task("head", containers=("log", "head")), task("worker", 2, containers=("worker",))]
     spec = spec_of(*tasks, plugins={"ray": ["--port=1", "--dashboardPort=2", "--clientPort=3"]})

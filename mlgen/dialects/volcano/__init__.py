@@ -6,6 +6,7 @@ staging/src/volcano.sh/apis/pkg/apis/batch for fields, pkg/controllers/job for b
 job_controller_actions.go (the PodGroup) and job_controller_util.go (createJobPod).
 """
 
+import re
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -31,6 +32,12 @@ VOLCANO, DEFAULT = "volcano", "default-scheduler"
 
 HOSTFILE_FOLDER = "/etc/mpi"
 """The folder of the hostfile that the plugin mpi adds to all pods."""
+
+PROCESSES = r"\bmpi(?:run|exec)\b[^;&|]*?\s--?(?:np|n|c)[\s=]+(\d{1,6})\b"
+"""mpirun's number of processes in a command line."""
+
+PASSED_HOSTS = r"\s(?:-H|--?hosts?)[\s=]+[\"']?\$\{?MPI_HOST\b"
+"""The variable MPI_HOST as mpirun's list of hosts."""
 
 NUMA_POLICY = "volcano.sh/numa-topology-policy"
 """The pods' annotation with the `topologyPolicy` of their task."""
@@ -213,22 +220,51 @@ def _write_hostfile(job: VolcanoJob, additions: PodAdditions) -> None:
     """Write Open MPI's default hostfile with the workers, for mpirun without a list of hosts.
 
     Released versions of Volcano only set MPI_HOST, for `mpirun -H`. The hostfile is in the design
-    of its plugin mpi. A line has slots only if the workers have GPUs: by default, Open MPI counts
-    the cores.
+    of its plugin mpi. The slots are the GPUs of a worker, or else follow from the number of
+    processes that the master starts. Without both, Open MPI counts the cores.
     """
-    worker = next(task for task in job.tasks if task.name == job.argument("mpi", "worker").value)
+    worker = _task_of_mpi(job, "worker")
     containers = [item for task in job.tasks for item in task.pod.get("containers").items()]
     mounts = [mount for item in containers for mount in item.get("volumeMounts").items()]
     if any(mount.value.get("mountPath") == HOSTFILE_FOLDER for mount in mounts):
         return
     limits = worker.pod.get("containers", 0, "resources", "limits").value or {}
     gpus = next((amount for name, amount in limits.items() if name.endswith(GPU)), 0)
-    slots = f" slots={gpus}" if gpus else ""
+    number = gpus or _slots(job)
+    slots = f" slots={number}" if number else ""
     text = "".join(f"{host}{slots}\n" for host in job.hosts(worker))
     volume = {"mountPath": HOSTFILE_FOLDER, "files": {"hostfile": text}}
     job.put(("spec", "volumes", "mpi-hostfile"), job.sources["mpi"], volume)
     additions.mounts.append({"name": "mpi-hostfile", "mountPath": HOSTFILE_FOLDER})
     additions.env.update(dict.fromkeys(TABLES["hostfileVariables"], f"{HOSTFILE_FOLDER}/hostfile"))
+
+
+def _task_of_mpi(job: VolcanoJob, name: str) -> Task:
+    """Return the task that an argument of the plugin mpi names: `master` or `worker`."""
+    return next(task for task in job.tasks if task.name == job.argument("mpi", name).value)
+
+
+def _master_line(job: VolcanoJob) -> str:
+    """Return the command and arguments of the plugin mpi's master in one line."""
+    main = _task_of_mpi(job, "master").pod.get("containers", 0)
+    return " ".join([*(main.get("command").value or []), *(main.get("args").value or [])])
+
+
+def _slots(job: VolcanoJob) -> int:
+    """Return the slots per worker that the processes in the master's command need; 0 if unknown."""
+    counts = [int(match[1]) for match in re.finditer(PROCESSES, _master_line(job))]
+    return -(-max(counts, default=0) // _task_of_mpi(job, "worker").replicas)
+
+
+def _hosts_variable(job: VolcanoJob) -> str:
+    """Return MPI_HOST: the workers.
+
+    If the command only passes it on as the list of hosts, with more processes than workers, each
+    host also has its slots. Without a number, Open MPI starts one process per host.
+    """
+    hosts, line, slots = job.hosts_of("mpi", "worker"), _master_line(job), _slots(job)
+    passed_on = len(re.findall(PASSED_HOSTS, line)) == line.count("MPI_HOST") > 0
+    return ",".join(f"{host}:{slots}" if passed_on and slots > 1 else host for host in hosts)
 
 
 def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
@@ -237,7 +273,7 @@ def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
     main, ray = _main_container(job, task)
     env = {}
     if task.name == job.argument("mpi", "master").value:
-        env["MPI_HOST"] = ",".join(job.hosts_of("mpi", "worker"))
+        env["MPI_HOST"] = _hosts_variable(job)
     template = _template(job, task, additions, env)
     job.builder.role(task.role, template, template.get("spec", "containers", main))
     for name, value in env.items():

@@ -33,6 +33,10 @@ TABLES = read("volcano.json")
 - `dependencies`: by plugin, the arguments that name a task and another task that it fails without.
   Volcano starts both at once, and restarts the first one until it succeeds.
 - `deciding`: by plugin, the arguments that name the deciding task.
+- `serving`: by plugin, the arguments that name tasks that run a server for the deciding task, such
+  as sshd. In Volcano, they keep the job running, unless a policy completes it.
+- `aliases`: by plugin, other names of its arguments and of their default tasks. Volcano's design
+  calls MXNet's servers PS.
 - `decidingNames`: parts of the names of likely deciding tasks, the preferred one first.
 - `frameworks`: the plugins that are also frameworks of mlgen, with their roles. The roles are also
   the names of the arguments that name tasks.
@@ -243,9 +247,13 @@ class VolcanoJob(Resource):
             for cause in causes:
                 if cause in self.sources:
                     self.sources.setdefault(implied, self.sources[cause])
+        names = [task.get("name").value for task in self.spec.get("tasks").items()]
         for plugin, source in self.sources.items():
             for name, default in PLUGINS[plugin].items():
                 self.arguments[plugin, name] = SourceValue(default, source.path)
+            for alias, name in TABLES["aliases"].get(plugin, {}).items():
+                if alias in names and name not in names:
+                    self.arguments[plugin, name] = SourceValue(alias, source.path)
             self._read_arguments(plugin)
 
     def _read_arguments(self, plugin: str) -> None:
@@ -256,6 +264,7 @@ class VolcanoJob(Resource):
         defaults, items = PLUGINS[plugin], self.spec.get("plugins", plugin).items()
         for item in items:
             name, equals, text = item.value.lstrip("-").partition("=")
+            name = TABLES["aliases"].get(plugin, {}).get(name, name)
             if name not in defaults or not item.value.startswith("-"):
                 hint = "remove it: this plugin has no arguments"
                 if defaults:
@@ -436,13 +445,21 @@ def choose_deciders(job: VolcanoJob) -> None:
     job.deciders = likely
     policies = [task.policy_for("TaskCompleted") for task in likely]
     job.any_decides = all(policy and policy.action == "CompleteJob" for policy in policies)
-    job.is_guess = not job.any_decides and len(likely) < len(tasks)
+    waited = [task for task in tasks if task in likely or not _serves(job, task)]
+    job.is_guess = not job.any_decides and len(likely) < len(waited)
     if job.is_guess:
         ending = [task.role for task in tasks if task.restart != "Always"]
         together = len(ending) > len(likely) and not job.spec.get("minSuccess")
         roles = " and ".join(task.role for task in likely) + (" have" if likely[1:] else " has")
         problem, source = "guessed-of-several" if together else "guessed", job.spec.get("tasks")
         job.report(problem, source, roles=roles, ending=", ".join(ending))
+
+
+def _serves(job: VolcanoJob, task: Task) -> bool:
+    """Return True if a task runs a server for the deciding task, and does not end by itself."""
+    arguments = TABLES["serving"].items()
+    named = [job.argument(plugin, name).value for plugin, names in arguments for name in names]
+    return task.name in named
 
 
 def _likely_deciders(job: VolcanoJob, tasks: list[Task]) -> list[Task]:
