@@ -305,3 +305,58 @@ def test_a_runtime_of_another_namespace_is_not_used():
     ((_, message, hint),) = problems(resource, other)
     assert message.startswith('unknown TrainingRuntime "large"')
     assert hint == "the one in the input is in the namespace vision"
+
+
+def mpi_runtime(pod=None, **policy):
+    """A runtime with a launcher, which is also a node, and nodes with these fields."""
+    own = runtime()
+    own["spec"]["mlPolicy"] = {"mpi": {"runLauncherAsNode": True, **policy}}
+    (launcher,) = own["spec"]["template"]["spec"]["replicatedJobs"]
+    launcher["template"]["spec"]["template"]["spec"] |= pod or {}
+    node = copy.deepcopy(launcher) | {"name": "node"}
+    del node["template"]["metadata"]
+    launcher["name"] = "launcher"
+    own["spec"]["template"]["spec"]["replicatedJobs"] = [launcher, node]
+    return own
+
+
+HOME = {"sshAuthMountPath": "/home/mpiuser/.ssh"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "policy", "mode"),
+    [
+        ({"securityContext": {"fsGroup": 1000}}, HOME, 0o640),
+        ({"securityContext": {"runAsUser": 1000}}, HOME, 0o644),
+        ({}, HOME, 0o644),
+        ({"securityContext": {"runAsUser": 0}}, HOME, 0o600),
+        ({}, {}, 0o600),
+    ],
+)
+def test_the_user_of_a_pod_can_read_the_private_key(pod, policy, mode):
+    """Before Trainer 2.3, the runtimes have no fsGroup, and user 1000 reads a key of root."""
+    text, _ = mlgen.convert([trainjob(), mpi_runtime(pod, **policy)])
+
+    (converted,) = load_all(text)
+    spec = converted["spec"]
+    pods = [
+        spec.get("template", {}),
+        *(role.get("template", {}) for role in spec["roles"].values()),
+    ]
+    volumes = [each for pod in pods for each in pod.get("spec", {}).get("volumes", [])]
+    volumes = [each["secret"] for each in volumes if each["name"] == "mpi-ssh-auth"]
+    keys = [item["mode"] for each in volumes for item in each["items"] if item["path"] == "id_rsa"]
+    assert set(keys) == {mode}
+
+
+def test_the_launcher_is_in_its_hostfile_under_a_name_that_its_pod_resolves():
+    text, _ = mlgen.convert([trainjob(), mpi_runtime()])
+
+    (converted,) = load_all(text)
+    (volume,) = (
+        volume
+        for role in converted["spec"]["roles"].values()
+        for name, volume in role.get("volumes", {}).items()
+        if name == "mpi-hostfile"
+    )
+    assert volume["files"]["hostfile"] == "bert-launcher-0-0 slots=1\nbert-node-0-0.bert slots=1\n"

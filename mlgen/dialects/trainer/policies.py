@@ -1,7 +1,7 @@
 """What Trainer's plugins add to a JobSet, by the ML policy of the runtime.
 
-Sources, in kubeflow/trainer v2.3.0: pkg/runtime/framework/plugins/torch, with torchtune.go, mpi,
-jax, xgboost and plainml, and pkg/runtime/runtime.go for the number of GPUs.
+Sources, in kubeflow/trainer v2.3.0: pkg/runtime/framework/plugins/torch, with torchtune.go, mpi
+(also v2.2.0), jax, xgboost and plainml, and pkg/runtime/runtime.go for the number of GPUs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,12 +15,14 @@ from mlgen.dialects.trainer.job import (
     CONTAINERS,
     LAUNCHER,
     NODE,
+    POD,
     TRAINER,
     TrainJob,
     container,
     step,
     variables,
 )
+from mlgen.dialects.trainer.merge import Written
 from mlgen.kubernetes.quantity import parse
 
 PORT = 29500
@@ -38,12 +40,15 @@ RENDEZVOUS = ("PET_MASTER_ADDR", "PET_MASTER_PORT")
 HOSTFILE = "/etc/mpi"
 """The folder of the hostfile."""
 
-KEYS = (
-    {"key": "ssh-privatekey", "path": "id_rsa", "mode": 0o640},
+KEYS: tuple[dict[str, Any], ...] = (
+    {"key": "ssh-privatekey", "path": "id_rsa"},
     {"key": "ssh-publickey", "path": "id_rsa.pub", "mode": 0o644},
     {"key": "ssh-publickey", "path": "authorized_keys", "mode": 0o644},
 )
 """The files of the Secret with the keys of ssh."""
+
+ROOT_FOLDER = "/root/.ssh"
+"""The default folder of the keys. Only root can enter it."""
 
 
 def apply(job: TrainJob) -> Callable[[Builder], None]:
@@ -170,6 +175,21 @@ def _recipe(job: TrainJob, model: str, values: Mapping[str, Any]) -> list[str]:
     return [*endpoint, recipe, "--config", f"{model}_{suffix}"]
 
 
+def _key_mode(job: Written, folder: str) -> int:
+    """Return the mode of the private key, which the user of the pod must be able to read.
+
+    Before 2.3, Trainer's runtimes have no fsGroup, and it mounts the keys with the default mode.
+    Since then, they have one, and its group reads the key. ssh rejects a key of its own user that
+    others can read, so root gets a mode that fits, unlike in Trainer.
+    """
+    pod = job.get(*POD)
+    if pod.get("securityContext", "fsGroup"):
+        return 0o640
+    users = [around.get("securityContext", "runAsUser") for around in (container(job, NODE), pod)]
+    user = next((user.value for user in users if user), 0 if folder == ROOT_FOLDER else None)
+    return 0o600 if user == 0 else 0o644
+
+
 def _apply_mpi(job: TrainJob) -> Callable[[Builder], None]:
     """Write the keys and variables of MPI, and report that the user must create the keys.
 
@@ -181,10 +201,13 @@ def _apply_mpi(job: TrainJob) -> Callable[[Builder], None]:
     if slots == 1 and not wanted:
         slots = max(1, gpus(job.resources))
     secret = f"{job.name}-mpi-ssh-auth"
-    keys = {"secretName": secret, "defaultMode": 0o400, "items": [*KEYS]}
-    volume = {"name": "mpi-ssh-auth", "secret": keys}
-    mount = {"name": "mpi-ssh-auth", "mountPath": mpi.get("sshAuthMountPath").value or "/root/.ssh"}
+    folder = mpi.get("sshAuthMountPath").value or ROOT_FOLDER
+    mount = {"name": "mpi-ssh-auth", "mountPath": folder}
     for each in filter(job.find, (NODE, LAUNCHER)):
+        mode = _key_mode(job.find(each), folder)
+        items = [{**item, "mode": item.get("mode", mode)} for item in KEYS]
+        keys = {"secretName": secret, "defaultMode": 0o400, "items": items}
+        volume = {"name": "mpi-ssh-auth", "secret": keys}
         job.patch_pod(each, {"volumes": [volume]})
         job.patch_container(each, NODE, {"volumeMounts": [mount]})
     job.patch_container(LAUNCHER, NODE, {"env": _own_variables("mpi", {"processes": slots})})
@@ -193,8 +216,10 @@ def _apply_mpi(job: TrainJob) -> Callable[[Builder], None]:
     runtime = job.spec.get("runtimeRef", "name")
     job.report("trainer-keys", runtime, secret=secret, quoted=quote(secret), option=job.option)
     nodes = (NODE, LAUNCHER) if job.has_launcher_as_node else (NODE,)
+    # The launcher's pod resolves its bare host name at once.
+    domains = {NODE: f".{job.name}", LAUNCHER: ""}
     lines = [
-        f"{job.name}-{name}-0-{index}.{job.name} slots={slots}\n"
+        f"{job.name}-{name}-0-{index}{domains[name]} slots={slots}\n"
         for name, count in job.counts.items()
         if name in nodes
         for index in range(count.value)
