@@ -186,12 +186,11 @@ def has_gpus(replica_type: SourceValue) -> bool:
     return any("gpu" in name for names in limits for name in names)
 
 
-def write_slots(builder: Builder, worker: SourceValue) -> None:
-    """Write the slots of an MPI job's workers. The operators' default is 1, not the GPU count."""
+def write_slots(builder: Builder) -> None:
+    """Write the slots of an MPI job's workers. The operators' default is always 1."""
     slots = builder.spec.get("slotsPerWorker")
-    if slots or has_gpus(worker):
-        source = slots or builder.resource.get("kind")
-        builder.put(("spec", "options", "slotsPerWorker"), source, slots.value or 1)
+    source = slots or builder.resource.get("kind")
+    builder.put(("spec", "options", "slotsPerWorker"), source, slots.value or 1)
 
 
 def warn_of_worker_restarts(builder: Builder, restart: SourceValue) -> None:

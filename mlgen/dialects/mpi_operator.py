@@ -198,7 +198,8 @@ def _write_framework(
     builder.put(("spec", "framework"), kind, "horovod" if is_elastic else rules.framework)
     if rules.transport == "ssh":
         builder.put(("spec", "options", "transport"), kind, "ssh")
-    write_slots(builder, replica_types["worker"])
+    if slots or not spec.get("template"):  # v1alpha1's default is the number of units
+        write_slots(builder)
     if works.value:
         builder.put(("spec", "options", "runLauncherAsWorker"), works)
     if is_elastic:

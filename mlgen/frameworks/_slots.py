@@ -36,10 +36,28 @@ class Slots:
 
 
 def per_worker(job: TrainingJob) -> int:
-    """Return the number of slots of each worker; by default the number of its GPUs, or 1."""
+    """Return the number of slots of each worker.
+
+    By default, it is the number of its GPUs. Without GPUs, it is the number with which the hosts
+    have room for the processes that the launcher's command starts.
+    """
     worker = job.roles.get("worker")
     default = gpus.count(worker) if worker else 0
-    return int(job.options.get("slotsPerWorker", default or 1))
+    return int(job.options.get("slotsPerWorker", default or _from_command(job)))
+
+
+def _from_command(job: TrainingJob) -> int:
+    """Return the slots per host for the processes in the launcher's command; 1 without a number."""
+    launcher, worker = job.roles.get("launcher"), job.roles.get("worker")
+    if not launcher or not worker or "elasticPolicy" in job.options:
+        return 1
+    counts = [_processes(job, launch) or 1 for launch in launches_of(launcher)]
+    return -(-max(counts, default=1) // max(worker.replicas + _working_launchers(job), 1))
+
+
+def _working_launchers(job: TrainingJob) -> int:
+    """Return the number of launchers that also have slots, 0 or 1."""
+    return 1 if job.options.get("runLauncherAsWorker") else 0
 
 
 def slot_problems(job: TrainingJob) -> Iterator[Problem]:
@@ -49,7 +67,7 @@ def slot_problems(job: TrainingJob) -> Iterator[Problem]:
         job: a job with the roles launcher and worker.
     """
     launcher, worker = job.roles["launcher"], job.roles["worker"]
-    own = 1 if job.options.get("runLauncherAsWorker") else 0
+    own = _working_launchers(job)
     maximum = max(worker.replicas, job.options.get("elasticPolicy", {}).get("maxReplicas", 0))
     places = Slots(per_worker(job), worker.replicas + own, maximum + own, gpus.per_process(worker))
     launches = launches_of(launcher)

@@ -35,6 +35,6 @@ def lay_out(planner: Planner) -> None:
 def _lines(planner: Planner, role: str, count: int) -> Iterator[str]:
     """Yield a line of elastic-hosts for each replica: `<name>:<slots> <host to resolve>`."""
     names = mpi.reachable(planner, role, count)
-    hosts = planner.hosts(planner.job.roles[role], count)
+    hosts, slots = planner.hosts(planner.job.roles[role], count), per_worker(planner.job)
     for name, host in zip(names, hosts, strict=True):
-        yield f"{name}:{per_worker(planner.job)} {host}\n"
+        yield f"{name}:{slots} {host}\n"

@@ -94,9 +94,16 @@ def lay_out(
 
 
 def reachable(planner: Planner, role: str, count: int) -> Hosts:
-    """Return the names that mpirun uses for replicas: host names for ssh, pod names for kubectl."""
-    hosts = planner.hosts(planner.job.roles[role], count)
-    return hosts if planner.job.options.get("transport") == "ssh" else replace(hosts, after="")
+    """Return the names that mpirun uses for replicas: host names for ssh, pod names for kubectl.
+
+    The launcher gets its bare host name. Its pod resolves it at once, and the name with the domain
+    only when DNS has it.
+    """
+    job = planner.job
+    hosts = planner.hosts(job.roles[role], count)
+    is_own = role == "launcher" and not job.network.on_host
+    by_name = job.options.get("transport") == "ssh" and not is_own
+    return hosts if by_name else replace(hosts, after="")
 
 
 def _hostfile(planner: Planner) -> str:
@@ -106,7 +113,8 @@ def _hostfile(planner: Planner) -> str:
     if job.options.get("runLauncherAsWorker"):
         names = [*reachable(planner, "launcher", 1), *names]
     separator = " slots=" if _implementation(job) == "OpenMPI" else ":"
-    return "".join(f"{name}{separator}{per_worker(job)}\n" for name in names)
+    slots = per_worker(job)
+    return "".join(f"{name}{separator}{slots}\n" for name in names)
 
 
 def _implementation(job: TrainingJob) -> str:
@@ -264,11 +272,15 @@ def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
     scripts = Mount(ConfigFiles("mpi-config", SSHD_SCRIPTS), CONFIG)
     # mpirun and pdsh fail if a single worker refuses the connection.
     until: Until = "port" if port else "name"
+    waits = [planner.wait(worker, until=until, count=planner.minimums["worker"])]
+    if job.network.on_host and job.options.get("runLauncherAsWorker"):
+        # With host networking, the launcher's own name also resolves only when DNS has it.
+        waits.append(planner.wait(launcher, until="name"))
     return {
         "env": _env(job, attempts),
         **setup(None),
         "mounts": mounts_of(launcher),
-        "waits": (planner.wait(worker, until=until, count=planner.minimums["worker"]),),
+        "waits": tuple(waits),
     }, {
         "command": (START_SSHD,),
         "each": setup,

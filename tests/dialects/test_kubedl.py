@@ -431,7 +431,7 @@ def test_on_the_host_network_mpirun_starts_no_processes_in_the_launcher():
 
     document, warnings = convert(job("MPIJob", roles, {NETWORK: "host"}))
 
-    assert "options" not in document["spec"]
+    assert document["spec"]["options"] == {"slotsPerWorker": 1}
     message = "KubeDL also starts processes in the launcher; mlgen does not with host networking"
     assert warnings == [(f"metadata.annotations.{NETWORK}", message)]
 

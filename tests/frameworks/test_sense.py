@@ -329,25 +329,28 @@ def test_a_launcher_may_read_a_constant():
 
 REFUSED = "mpirun refuses to start {} processes: the job has {} slots, {} on each of {} hosts"
 
+ONE = {"slotsPerWorker": 1}
+
 
 def test_mpirun_against_slots():
     rows = [
         ("mpirun -np 8 solve", workers(gpus=4), {}, []),
         ("mpirun -np 9 solve", workers(gpus=4), {}, [(REFUSED.format(9, 8, 4, 2), True)]),
-        ("mpirun -n 3 solve", workers(), {}, [(REFUSED.format(3, 2, 1, 2), True)]),
+        ("mpirun -n 3 solve", workers(), ONE, [(REFUSED.format(3, 2, 1, 2), True)]),
+        ("mpirun -n 3 solve", workers(), {}, []),
         ("mpirun -n 3 solve", workers(), {"runLauncherAsWorker": True}, []),
         ("mpirun -n 3 solve", workers(), {"implementation": "Intel"}, []),
-        ("mpirun -n 3 --oversubscribe solve", workers(), {}, []),
-        ("mpirun -n 3 --mca rmaps_base_oversubscribe 1 solve", workers(), {}, []),
+        ("mpirun -n 3 --oversubscribe solve", workers(), ONE, []),
+        ("mpirun -n 3 --mca rmaps_base_oversubscribe 1 solve", workers(), ONE, []),
         ("mpirun -n 3 -H a:3 solve", workers(), {}, []),
-        ("mpirun -n 3 -map-by slot solve", workers(), {}, [(REFUSED.format(3, 2, 1, 2), True)]),
-        ("mpirun -n 3 --map-by=node solve", workers(), {}, [(REFUSED.format(3, 2, 1, 2), True)]),
-        ("mpirun -n 3 --bynode solve", workers(), {}, [(REFUSED.format(3, 2, 1, 2), True)]),
+        ("mpirun -n 3 -map-by slot solve", workers(), ONE, [(REFUSED.format(3, 2, 1, 2), True)]),
+        ("mpirun -n 3 --map-by=node solve", workers(), ONE, [(REFUSED.format(3, 2, 1, 2), True)]),
+        ("mpirun -n 3 --bynode solve", workers(), ONE, [(REFUSED.format(3, 2, 1, 2), True)]),
         ("mpirun -n 2 --map-by slot solve", workers(), {}, []),
         ("mpirun -n 2 --map-by node solve", workers(gpus=4), {}, []),
-        ("mpirun -n 3 --map-by slot:OVERSUBSCRIBE solve", workers(), {}, []),
-        ("mpirun -n 3 --map-by slot:PE=2 solve", workers(), {}, []),
-        ("mpirun -n 3 --map-by slot --oversubscribe solve", workers(), {}, []),
+        ("mpirun -n 3 --map-by slot:OVERSUBSCRIBE solve", workers(), ONE, []),
+        ("mpirun -n 3 --map-by slot:PE=2 solve", workers(), ONE, []),
+        ("mpirun -n 3 --map-by slot --oversubscribe solve", workers(), ONE, []),
         ("mpirun -n 3 --hostfile mine solve", workers(), {}, []),
         ("mpirun -n $N solve", workers(), {}, []),
         ("mpirun solve", workers(), {}, []),
@@ -398,7 +401,7 @@ def test_variables_that_place_processes():
     variable = {"name": "OMPI_MCA_rmaps_base_oversubscribe", "value": "1"}
     for fields in ({"env": {variable["name"]: "1"}}, {"template": main(env=[variable])}):
         launcher = {"command": ["mpirun", "-n", "9", "solve"], **fields}
-        assert reported("mpi", {"launcher": launcher, **workers()}) == []
+        assert reported("mpi", {"launcher": launcher, **workers()}, options=ONE) == []
 
 
 def test_horovodrun_and_deepspeed():
@@ -409,7 +412,7 @@ def test_horovodrun_and_deepspeed():
         (
             "horovod",
             "horovodrun -np 3 --hostfile /etc/mpi/hostfile ./a.py",
-            {},
+            ONE,
             ["horovodrun refuses to start 3 processes: the job has 2 slots, 1 on each of 2 hosts"],
         ),
         (

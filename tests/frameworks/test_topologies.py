@@ -203,6 +203,14 @@ LAUNCHED = {"launcher": 1, "worker": 2}
             {"hostfile": "ctr-worker-0.ctr:4\nctr-worker-1.ctr:4\n"},
         ),
         (
+            "mpi",
+            {"transport": "ssh", "runLauncherAsWorker": True},
+            {
+                "hostfile": "ctr-launcher-0 slots=1\nctr-worker-0.ctr slots=1\n"
+                "ctr-worker-1.ctr slots=1\n"
+            },
+        ),
+        (
             "horovod",
             {**ELASTIC, "runLauncherAsWorker": True},
             {
@@ -216,6 +224,36 @@ LAUNCHED = {"launcher": 1, "worker": 2}
 )
 def test_files_of_a_launcher(topology, framework, options, files):
     assert topology(framework, LAUNCHED, **options).files == files
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "hosts"),
+    [
+        (["-np", "12"], {}, {"ctr-worker-0": 6, "ctr-worker-1": 6}),
+        (["-np", "3"], {}, {"ctr-worker-0": 2, "ctr-worker-1": 2}),
+        (["-np", "1"], {}, {"ctr-worker-0": 1, "ctr-worker-1": 1}),
+        (["-np", "12"], {"slotsPerWorker": 3}, {"ctr-worker-0": 3, "ctr-worker-1": 3}),
+        (
+            ["-np", "6"],
+            {"runLauncherAsWorker": True},
+            {"ctr-launcher-0": 2, "ctr-worker-0": 2, "ctr-worker-1": 2},
+        ),
+    ],
+)
+def test_slots_follow_from_the_number_of_processes(topology, words, options, hosts):
+    launcher = RoleSpec("launcher", command=("mpirun", *words, "solve"))
+
+    files = topology("mpi", {"launcher": launcher, "worker": 2}, **options).files
+
+    assert files["hostfile"] == "".join(f"{name} slots={slots}\n" for name, slots in hosts.items())
+
+
+def test_on_the_host_network_a_launcher_that_works_waits_for_its_own_name(topology):
+    options = {"transport": "ssh", "runLauncherAsWorker": True}
+
+    launcher, *_ = topology("mpi", LAUNCHED, host=True, **options).roles
+
+    assert [str(wait.hosts) for wait in launcher.waits][1:] == ["ctr-launcher-0.ctr"]
 
 
 def test_a_launcher_can_run_commands_in_all_workers_that_can_exist(topology):

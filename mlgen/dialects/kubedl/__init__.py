@@ -183,7 +183,7 @@ def _write_mpi(builder: Builder, replica_types: Mapping[str, SourceValue]) -> No
         return
     if not worker.get("replicas"):
         builder.report("no-number", worker)
-    write_slots(builder, worker)
+    write_slots(builder)
     distribution = spec.get("mpiDistribution")
     implementation = "Intel" if distribution.value == "IntelMPI" else distribution.value
     builder.put(("spec", "options", "implementation"), distribution, implementation)
