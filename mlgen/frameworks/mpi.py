@@ -77,7 +77,7 @@ def lay_out(
     launcher, worker = job.roles["launcher"], job.roles["worker"]
     planner.minimums["worker"] = min_workers or worker.replicas
     files = ("hostfile", *extra_files) if ssh else ("hostfile", "kubexec.sh", *extra_files)
-    config = tuple(Mount(ConfigFiles("mpi-config", files), folder) for folder in folders)
+    config = tuple(Mount(_config(job, files), folder) for folder in folders)
     most = max(job.options.get("elasticPolicy", {}).get("maxReplicas", 0), worker.replicas)
     of_launcher, of_worker = _ssh(planner) if ssh else _kubectl_exec(planner, most)
     of_launcher["mounts"] += config
@@ -91,6 +91,22 @@ def lay_out(
         **of_launcher,
     )
     planner.add(worker, serves=True, max_replicas=most, **of_worker)
+
+
+def _config(job: TrainingJob, files: tuple[str, ...]) -> ConfigFiles:
+    """Return the volume with the hostfile and the scripts."""
+    return ConfigFiles(_volume(job, "mpi-job-config"), files)
+
+
+def _volume(job: TrainingJob, name: str) -> str:
+    """Return the operators' name of a volume, under which containers of a template can mount it.
+
+    If the user has a volume of that name, it is another name.
+    """
+    pods = [pod.get("spec") or {} for role in job.roles.values() for pod in role.templates]
+    used = {each.get("name") for pod in pods for each in pod.get("volumes") or ()}
+    used |= {own for role in job.roles.values() for own in role.volumes}
+    return f"mlgen-{name}" if name in used else name
 
 
 def reachable(planner: Planner, role: str, count: int) -> Hosts:
@@ -136,7 +152,7 @@ def _kubectl_exec(planner: Planner, most: int) -> tuple[dict[str, Any], dict[str
         planner.report("mpi-port")
     pods = tuple(reachable(planner, "worker", most))
     awaited = str(reachable(planner, "worker", planner.minimums["worker"]))
-    tools, timeout = Scratch("mpi-kubectl"), job.wait.timeout_seconds
+    tools, timeout = Scratch(_volume(job, "mpi-job-kubectl")), job.wait.timeout_seconds
     bound = {"MLGEN_CONTAINER": worker.main_container}
     bound |= {} if timeout is None else {"MLGEN_TIMEOUT": str(timeout)}
     agent_waits = _agent_waits(job)
@@ -150,7 +166,7 @@ def _kubectl_exec(planner: Planner, most: int) -> tuple[dict[str, Any], dict[str
         last=True,
     )
     # Open MPI looks for its launch agent in every rank, even if it does not use it there.
-    agent = Mount(ConfigFiles("mpi-config", ("kubexec.sh",)), CONFIG)
+    agent = Mount(_config(job, ("kubexec.sh",)), CONFIG)
     return {
         "env": _env(job) | (bound if agent_waits else {}),
         "helpers": (delivery,),
@@ -234,7 +250,7 @@ def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the role fields of launcher and workers for ssh."""
     job = planner.job
     _check_ssh_ports(planner)
-    keys = Scratch("ssh-auth", memory=True)
+    keys = Scratch(_volume(job, "ssh-auth"), memory=True)
     secret = SecretFiles(
         "ssh-secret",
         job.options.get("sshSecret", f"{job.name}-ssh"),
@@ -269,7 +285,7 @@ def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
         )
         return (auth, Mount(keys, _ssh_folder(job)), *own)
 
-    scripts = Mount(ConfigFiles("mpi-config", SSHD_SCRIPTS), CONFIG)
+    scripts = Mount(_config(job, SSHD_SCRIPTS), CONFIG)
     # mpirun and pdsh fail if a single worker refuses the connection.
     until: Until = "port" if port else "name"
     waits = [planner.wait(worker, until=until, count=planner.minimums["worker"])]

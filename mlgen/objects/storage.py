@@ -195,8 +195,8 @@ def shared_memory(role: Role, container: Mapping[str, Any]) -> Mount | None:
     return Mount(Scratch("mlgen-shm", memory=True, size=size), SHM, read_only=False)
 
 
-RUN = 0o555
-"""The file mode of scripts that other programs run."""
+RUN, READ = 0o555, 0o444
+"""The file modes of scripts that other programs run, and of the files next to them."""
 
 
 def volume_mount(mount: Mount) -> dict[str, Any]:
@@ -224,8 +224,12 @@ def _volume_of(
         medium = "Memory" if volume.memory else None
         source = {"emptyDir": {"medium": medium, "sizeLimit": volume.size or None}}
     elif isinstance(volume, ConfigFiles):
-        items = [{"key": name, "path": name} for name in volume.files]
-        mode = RUN if any(name.endswith(".sh") for name in volume.files) else None
+        scripts = {name for name in volume.files if name.endswith(".sh")}
+        mode = RUN if scripts else READ if volume.files else None
+        items = [
+            {"key": name, "path": name, "mode": READ if scripts and name not in scripts else None}
+            for name in volume.files
+        ]
         files = {"name": config_name(job.name), "items": items or None, "defaultMode": mode}
         source = {"configMap": files}
     elif isinstance(volume, PodFiles):

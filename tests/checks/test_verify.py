@@ -143,7 +143,7 @@ EDITS = {
         '"set": "tk8w289t", "deciding": ["mnist-chief"]',
     ),
     "value-stands-twice": ("generic-limits", "  completions: 10\n", "  completions: 10\n" * 2),
-    "volume-is-gone": ("mpi-kubectl-exec", "      - {name: mpi-kubectl, emptyDir: {}}\n", ""),
+    "volume-is-gone": ("mpi-kubectl-exec", "      - {name: mpi-job-kubectl, emptyDir: {}}\n", ""),
     "workload-is-renamed": (
         "tensorflow-ps",
         "kind: StatefulSet\nmetadata:\n  name: mnist-ps",

@@ -2,6 +2,8 @@
 
 import pytest
 
+import mlgen
+
 ENDLESS = 2147483647
 
 
@@ -488,3 +490,25 @@ def test_workers_of_v1alpha1_are_stopped_when_the_launcher_has_ended(units, poli
     spec = job(units_job({"command": ["a"]}, **units))["spec"]
 
     assert spec.get("runPolicy", {}).get("cleanPodPolicy") == policy
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [("v1", ["mpi-job-config", "mpi-job-kubectl"]), ("v2beta1", ["mpi-job-config", "ssh-auth"])],
+)
+def test_an_init_container_mounts_the_volumes_of_the_operator(version, names):
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in names]
+    pod = {"initContainers": [{"name": "order", "image": "example/o:1", "volumeMounts": mounts}]}
+    launcher = replica_type(pod=pod, command=["mpirun", "a"])
+
+    objects = mlgen.render(mpi_job(version, launcher, replica_type(2)))
+
+    (pod,) = (
+        each["spec"]["template"]["spec"]
+        for each in objects
+        if each["metadata"]["name"] == "m-launcher" and each["kind"] == "Job"
+    )
+    assert {*names} <= {volume["name"] for volume in pod["volumes"]}
+    if version == "v2beta1":  # the keys are there before it starts
+        started = [container["name"] for container in pod["initContainers"]]
+        assert started.index("ssh-setup") < started.index("order")

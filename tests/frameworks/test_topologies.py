@@ -248,6 +248,19 @@ def test_slots_follow_from_the_number_of_processes(topology, words, options, hos
     assert files["hostfile"] == "".join(f"{name} slots={slots}\n" for name, slots in hosts.items())
 
 
+@pytest.mark.parametrize("transport", ["kubectl-exec", "ssh"])
+def test_the_volumes_of_mpi_have_the_operators_names_unless_the_user_has_one(topology, transport):
+    own = RoleSpec("worker", volumes={"mpi-job-config": {"mountPath": "/w", "emptyDir": {}}})
+    names = []
+    for worker in (RoleSpec("worker"), own):
+        roles = {"launcher": RoleSpec("launcher"), "worker": worker}
+        launcher, *_ = topology("mpi", roles, transport=transport).roles
+        names.append({mount.volume.name for mount in launcher.mounts})
+
+    other = "mpi-job-kubectl" if transport == "kubectl-exec" else "ssh-auth"
+    assert names == [{"mpi-job-config", other}, {"mlgen-mpi-job-config", other}]
+
+
 def test_on_the_host_network_a_launcher_that_works_waits_for_its_own_name(topology):
     options = {"transport": "ssh", "runLauncherAsWorker": True}
 

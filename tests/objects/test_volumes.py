@@ -17,14 +17,23 @@ def test_a_volume_of_a_pod():
             {
                 "configMap": {
                     "name": "mnist.config",
-                    "items": [{"key": "a.sh", "path": "a.sh"}, {"key": "b", "path": "b"}],
+                    "items": [
+                        {"key": "a.sh", "path": "a.sh"},
+                        {"key": "b", "path": "b", "mode": 0o444},
+                    ],
                     "defaultMode": 0o555,
                 }
             },
         ),
         (
             ConfigFiles("v", ("b",)),
-            {"configMap": {"name": "mnist.config", "items": [{"key": "b", "path": "b"}]}},
+            {
+                "configMap": {
+                    "name": "mnist.config",
+                    "items": [{"key": "b", "path": "b"}],
+                    "defaultMode": 0o444,
+                }
+            },
         ),
         (ConfigFiles("v"), {"configMap": {"name": "mnist.config"}}),
         (SecretFiles("v", "keys", {}), {"secret": {"secretName": "keys"}}),
