@@ -37,8 +37,8 @@ SUPERVISOR_IMAGE: ValuePath = ("spec", "helpers", "supervisorImage")
 PROFILE: ValuePath = ("spec", "security", "profile")
 PULL_SECRETS: ValuePath = ("spec", "template", "spec", "imagePullSecrets")
 
-STEPS = 4
-"""The steps of the longest key that a message can refer to: `tool.mlgen.labels.team`."""
+STEPS = 5
+"""The steps of the longest key that a message can refer to: `tool.mlgen.helpers.labels.team`."""
 
 STEP = r"""(?:[A-Za-z0-9_-]+|"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|'[^'\n]*'?)"""
 TOKEN = re.compile(
@@ -124,9 +124,15 @@ class Site:
             written = _value(document.data, path)
             allowed = LEVELS[LEVELS.index(value) :] if path == PROFILE else (value,)
             if written is not None and written not in allowed:
-                message = f"{self.file} enforces {value}, got {written}"
-                hint = f"write {value}, or remove it"
+                own, theirs = map(_shown, (value, written))
+                message = f"{self.file} enforces {own}, got {theirs}"
+                hint = f"write {own}, or remove it"
                 yield document.located(Problem(path, message, "combination", hint))
+
+
+def _shown(value: Any) -> str:
+    """Return a value as in a message: text without quotes, and other values as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def find(folder: Path, *, links: bool = True) -> Site | None:

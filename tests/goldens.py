@@ -63,6 +63,7 @@ HASH = rf"^# [\w-]+-([{ALPHABET}]{{{LENGTH}}}): .* Made by mlgen\.$"
 """A job with `nameSuffix: hash`. Its hash is shown once: it changes with everything."""
 
 COMMENTS = re.compile(r"(?:#.*\n)*")
+SUPERVISES = "mlgen.dev/supervises"
 
 
 @cache
@@ -204,7 +205,7 @@ class Abridger:
         self.containers |= waiting()
 
     def _learn(self, entry, *, in_pod):
-        lines = [line.strip() for line in entry[1:]]
+        lines = [line.strip() for line in entry[1:] if SUPERVISES not in line]
         component = lines[2].split(": ")[1]
         if component == "supervisor":
             return

@@ -49,6 +49,14 @@ python-image = "registry.example/python:3"
 supervisor-image = "registry.example/mlgen:1"
 kubectl-image = "registry.example/kubectl:1"
 git-image = "registry.example/git:2"
+run-as-user = "Cluster"
+run-as-group = 10001
+labels = {cost-center = "ml"}
+annotations = {owner = "ml"}
+node-selector = {pool = "cpu"}
+tolerations = [{key = "infra", operator = "Exists"}]
+priority-class-name = "low"
+resources = {requests = {cpu = "20m"}}
 """
 
 
@@ -114,6 +122,14 @@ def test_every_key_is_a_default_of_the_job_file(repository):
             "supervisorImage": "registry.example/mlgen:1",
             "kubectlImage": "registry.example/kubectl:1",
             "gitImage": "registry.example/git:2",
+            "runAsUser": "Cluster",
+            "runAsGroup": 10001,
+            "labels": {"cost-center": "ml"},
+            "annotations": {"owner": "ml"},
+            "nodeSelector": {"pool": "cpu"},
+            "tolerations": [{"key": "infra", "operator": "Exists"}],
+            "priorityClassName": "low",
+            "resources": {"requests": {"cpu": "20m"}},
         },
     } == {name: value for name, value in job["spec"].items() if name not in JOB["spec"]}
 
@@ -125,6 +141,7 @@ def test_the_example_has_every_key():
     keys = set(site.schema()["properties"]) - {"helpers"}
     helpers = site.schema()["properties"]["helpers"]["properties"]
     assert all(f"\n{key} =" in f"\n{EVERY_KEY}" for key in {*keys, *helpers} - {"labels"})
+    assert "\nlabels =" in EVERY_KEY
 
 
 def test_the_job_file_takes_precedence(repository):

@@ -541,7 +541,7 @@ def far_reaching_rights(job: Objects) -> Iterator[Problem]:
             # https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
             message = "creates pods, so it can use every Secret and ServiceAccount of its namespace"
             yield _of_rights(item, (), message, "run it in a separate namespace")
-        elif item["metadata"]["labels"].get(COMPONENT) == SUPERVISOR and any(
+        elif item["metadata"]["name"].endswith(f"-{SUPERVISOR}") and any(
             "delete" in rule["verbs"] for rule in item["rules"] if "pods" in rule["resources"]
         ):
             message = "the supervisor may delete pods of StatefulSets; if the node of such a pod"

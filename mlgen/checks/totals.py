@@ -8,7 +8,7 @@ from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import SHARED, Amounts, Kind
 from mlgen.kubernetes.quantity import times, total
-from mlgen.objects.labels import COMPONENT, workload_name
+from mlgen.objects.labels import ROLE, workload_name
 from mlgen.topology import Topology
 
 
@@ -58,7 +58,7 @@ def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
         _sum(counted, "requests"),
         {name: amount for name, amount in limits.items() if name not in unlimited},
         _sum([(item, 1) for item in others], "requests"),
-        tuple(item["metadata"]["labels"][COMPONENT] for item in others),
+        tuple(item["spec"]["template"]["metadata"]["labels"][ROLE] for item in others),
     )
 
 

@@ -27,12 +27,13 @@ from mlgen.kubernetes.objects import Key, Object, keys, without_nulls
 from mlgen.kubernetes.schema import broken_structure, has_kind
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import (
-    COMPONENT,
     DECIDES,
     INSTANCE,
     JOB,
-    MANAGED_BY,
+    ROLE,
+    SUPERVISES,
     is_rendered_jobset,
+    part_of,
 )
 from mlgen.problems import (
     Code,
@@ -89,8 +90,7 @@ class _Part:
     @property
     def is_status(self) -> bool:
         """True for the ConfigMap with a job's status, which lacks the job's label."""
-        made = (self.data["kind"], self.label(MANAGED_BY), self.label(COMPONENT))
-        return made == ("ConfigMap", "mlgen", "status")
+        return part_of(self.data) == "status"
 
     def statuses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return keys of a status or of a supervisor's status, with and without its namespace.
@@ -98,7 +98,7 @@ class _Part:
         Their names differ only in their ends, to which an overlay adds the same text.
         """
         name = re.sub("[-.](supervisor|status)", "", self.data["metadata"]["name"])
-        instance = str(self.label(INSTANCE))
+        instance = str(self.label(SUPERVISES) or self.job or self.label(INSTANCE))
         return (instance, name, self.namespace), (instance, name)
 
 
@@ -154,7 +154,7 @@ def verify_documents(
     for part in parts:
         if part.job is not None:
             jobs.setdefault(part.job, []).append(part)
-            if part.label(COMPONENT) == "supervisor":
+            if part.label(ROLE) == "supervisor":
                 exact, elsewhere = part.statuses()
                 watched.setdefault(exact, {})[part.job] = None
                 watched.setdefault(elsewhere, {part.job: None})

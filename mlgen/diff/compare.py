@@ -17,7 +17,7 @@ from mlgen.kubernetes.labels import LAST_APPLIED
 from mlgen.kubernetes.merge import KEYS, merged
 from mlgen.kubernetes.objects import Key, Object
 from mlgen.kubernetes.updates import Change, FieldPath
-from mlgen.objects.labels import INSTANCE, JOB, MANAGED_BY
+from mlgen.objects.labels import INSTANCE, JOB, MANAGED_BY, SUPERVISES
 
 JobKey = tuple[str, str]
 """The namespace and the name of a job; each is "" if there is none."""
@@ -57,12 +57,13 @@ def pair(before: Sequence[Object], after: Sequence[Object]) -> Pairing:
 def job_name(item: Object) -> str:
     """Return the name of an object's job; "" if it belongs to no job.
 
-    The ConfigMap of a job's status lacks the job's label, so that a cleanup by label keeps it. It
-    is identified by its recommended labels.
+    The ConfigMap of a job's status and its claims lack the job's label, so that a cleanup by label
+    keeps them. Claims, and objects of earlier versions, are identified by recommended labels.
     """
     labels = mapping_at(item["metadata"], "labels")
     is_ours = labels.get(MANAGED_BY) == "mlgen"
-    return str(labels.get(JOB) or (is_ours and labels.get(INSTANCE)) or "")
+    own = labels.get(JOB) or labels.get(SUPERVISES)
+    return str(own or (is_ours and labels.get(INSTANCE)) or "")
 
 
 def job_key(item: Object) -> JobKey:

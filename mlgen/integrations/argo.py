@@ -9,6 +9,7 @@ permission to apply (https://kubernetes.io/docs/reference/access-authn-authz/rba
 escalation prevention and bootstrapping"), and TensorBoard, which keeps running after the workflow.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,10 +19,11 @@ from mlgen import checks
 from mlgen.bulk import Gathered, Task
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
-from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.model import TrainingJob, written
 from mlgen.kubernetes.objects import Identities, Object, keys
-from mlgen.objects import supervisor
+from mlgen.objects import helpers, supervisor
 from mlgen.objects.labels import JOB, config_name, labels, metadata, status_name
+from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.output.manifests import headed, pieces
 from mlgen.output.yaml import START, yaml_text
@@ -198,6 +200,7 @@ def _workflow(run: Sequence[Rendered], form: Form) -> Object:
         metadata=metadata(job, job.name, "workflow"),
         service_account=SERVICE_ACCOUNT,
         suspend=suspended if form.schedule is None else None,
+        **_pod_fields(run),
         ttl=job.run_policy.ttl_seconds_after_finished,
         parallelism=form.parallelism if has_matrix else None,
         fail_fast=(form.fail_fast and has_matrix) or None,
@@ -213,6 +216,38 @@ def _workflow(run: Sequence[Rendered], form: Form) -> Object:
         labels=labels(job, "workflow"),
         workflow=workflow["spec"],
     )
+
+
+def _pod_fields(run: Sequence[Rendered]) -> dict[str, Any]:
+    """Return the fields of a Workflow for the pods of the step, as values of the template."""
+    first = run[0]
+    fields = helpers.pod_fields(first.topology, first.objects)
+    fields["annotations"] |= helpers.KEEP[first.job.scheduling.safe_to_evict]
+    container = _container_patch(first.job)
+    # The patch is strategic: null removes a field of the template `mlgen-train`.
+    patch = {"containers": [{"name": "main", **container}]} if container else {}
+    own = {name: fields[name] or None for name in ("labels", "annotations")}
+    return fields | own | {"pod_patch": json.dumps(patch) if patch else None}
+
+
+STEP_MEMORY = "64Mi"
+"""The memory that the template `mlgen-train` requests."""
+
+
+def _container_patch(job: TrainingJob) -> dict[str, Any]:
+    """Return the fields of the step's container that differ from the template `mlgen-train`."""
+    own, patch = helpers.context(job), dict[str, Any]()
+    users = {name: own.get(name) for name in ("runAsUser", "runAsGroup")}
+    if users != {name: RESTRICTED[name] for name in users}:
+        patch["securityContext"] = users
+    names = sorted(helpers.resource_names(job))
+    if names:
+        amounts = helpers.resources(job, {"requests": {"memory": STEP_MEMORY}})
+        kinds = ("requests", "limits")
+        patch["resources"] = {
+            kind: {name: amounts.get(kind, {}).get(name) for name in names} for kind in kinds
+        }
+    return patch
 
 
 def _problems(
@@ -260,8 +295,24 @@ def _other_problems(run: Sequence[Rendered], form: Form) -> Iterator[Problem]:
     if job.run_policy.ttl_seconds_after_finished is not None:
         hint = "set ttlStrategy.secondsAfterCompletion in that Workflow"
         yield _policy("ttlSecondsAfterFinished", IGNORED, hint, warning=True)
+    for name in (name for name in POD_FIELDS if name in written(job.helpers)):
+        hint = f"set {POD_FIELDS[name]} in that Workflow"
+        yield Problem(("spec", "helpers", name), NOT_STEP, "combination", hint, warning=True)
 
 
+POD_FIELDS = {
+    "runAsUser": "podSpecPatch",
+    "runAsGroup": "podSpecPatch",
+    "labels": "podMetadata.labels",
+    "annotations": "podMetadata.annotations",
+    "nodeSelector": "nodeSelector",
+    "tolerations": "tolerations",
+    "priorityClassName": "podPriorityClassName",
+    "resources": "podSpecPatch",
+}
+"""The fields of a Workflow with which it sets the fields of `helpers` for the pods of the step."""
+
+NOT_STEP = "does not apply to the pods of the step, which your Workflow configures"
 DIFFERS = "this field differs between combinations, but one Workflow runs all of them"
 IGNORED = "ignored, because it applies to the Workflow that calls the step"
 

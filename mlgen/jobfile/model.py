@@ -372,6 +372,7 @@ class Scheduling:
     min_resources: Mapping[str, str] | None = None
     schedule_timeout_seconds: int | None = None
     scheduler_name: str | None = None
+    safe_to_evict: bool | None = None
     disruption: Literal["Pod", "All"] = "Pod"
     topology: Together | None = None
     spread: Placement | None = None
@@ -403,14 +404,29 @@ class Tensorboard:
 
 @dataclass(frozen=True)
 class Helpers:
-    """Images of the containers that mlgen adds."""
+    """Settings of the pods and containers that mlgen adds.
+
+    Attributes:
+        supervisor_image: an image that contains mlgen. With it, the program of the supervisor is
+            not rendered.
+        run_as_user: `Cluster` if the cluster assigns the user.
+        run_as_group: None for the same number as the default user, or none with `Cluster`.
+        tolerations: None for the tolerations of the deciding role's pods.
+    """
 
     wait_image: str = "busybox:1.36"
     kubectl_image: str = "alpine/kubectl:1.34.2"
     git_image: str = "alpine/git:2.49.1"
     python_image: str = "python:3.13.9-alpine"
     supervisor_image: str | None = None
-    """An image that contains mlgen. With it, the program of the supervisor is not rendered."""
+    run_as_user: int | Literal["Cluster"] = 65534
+    run_as_group: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] | None = None
+    priority_class_name: str | None = None
+    resources: Resources = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

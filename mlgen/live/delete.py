@@ -10,7 +10,14 @@ from mlgen.kubernetes.objects import Object
 from mlgen.live import kueue
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.live.watch import Tell
-from mlgen.objects.labels import INSTANCE, MANAGED_BY, metadata, status_name
+from mlgen.objects.labels import (
+    INSTANCE,
+    JOB,
+    MANAGED_BY,
+    SUPERVISES,
+    metadata,
+    status_name,
+)
 from mlgen.objects.placement import is_group
 from mlgen.objects.supervisor import own_name
 from mlgen.result import Rendered
@@ -90,9 +97,15 @@ def _order(item: Object, supervisors: set[str]) -> int:
 
 
 def _is_own(live: Object, item: Object) -> bool:
-    """Return whether an object in the cluster belongs to the job, by its labels."""
+    """Return whether an object in the cluster belongs to the job, by its labels.
+
+    Some objects lack the job's own label, so that a cleanup by that label keeps them. Other tools
+    may overwrite the recommended labels of the rest.
+    """
     labels, own = live["metadata"].get("labels") or {}, item["metadata"]["labels"]
-    return all(labels.get(name) == own.get(name) for name in (INSTANCE, MANAGED_BY))
+    names = next(([name] for name in (JOB, SUPERVISES) if name in labels), (INSTANCE, MANAGED_BY))
+    job = own.get(JOB) or own.get(SUPERVISES)
+    return all(labels.get(name) == (own.get(name) or job) for name in names)
 
 
 def _live(kubectl: Kubectl, items: Sequence[Object]) -> list[Object]:
@@ -147,17 +160,21 @@ def delete(kubectl: Kubectl, objects: Sequence[Object], tell: Tell) -> None:
     words = ("delete", "-f", "-", "--ignore-not-found", "--wait=false")
     kubectl.text(*words, stdin=listed(map(identity, objects)))
     metadata_of = [each["metadata"] for each in objects]
-    own = [each for each in metadata_of if INSTANCE in (each.get("labels") or {})]
-    pairs = {(each.get("namespace"), str(each["labels"][INSTANCE])) for each in own}
-    for namespace, instance in sorted(pairs):
-        _wait(kubectl, namespace, instance, tell)
+    pairs = {
+        (each.get("namespace"), name, str(each["labels"][JOB]))
+        for each in metadata_of
+        if JOB in (each.get("labels") or {})
+        for name in (JOB, SUPERVISES)
+    }
+    for namespace, name, job in sorted(pairs):
+        _wait(kubectl, namespace, f"{name}={job}", tell)
 
 
-def _wait(kubectl: Kubectl, namespace: str, instance: str, tell: Tell) -> None:
+def _wait(kubectl: Kubectl, namespace: str, selector: str, tell: Tell) -> None:
     """Wait until the pods of a job are gone, because the next run's pods reuse their addresses."""
     shown, waited = 0.0, 0.0
     while True:
-        words = ("get", "pods", "-l", f"{INSTANCE}={instance}", "-o", "name")
+        words = ("get", "pods", "-l", selector, "-o", "name")
         pods = kubectl.text(*words, namespace=namespace).split()
         if not pods:
             return

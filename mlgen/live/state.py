@@ -1,8 +1,8 @@
 """Rendered jobs and kubectl → snapshots of the cluster, and the state of each job.
 
-A snapshot contains the objects of a job, read by one `kubectl get` per namespace. The state is a
-`Phase`, with a row for each role. The supervisor records the conditions. Without a supervisor, the
-state follows the conditions of the deciding Job.
+A snapshot contains the objects of a job, read by one `kubectl get` for each label and namespace.
+The state is a `Phase`, with a row for each role. The supervisor records the conditions. Without a
+supervisor, the state follows the conditions of the deciding Job.
 """
 
 import json
@@ -19,7 +19,7 @@ from mlgen.live import kueue, reasons
 from mlgen.live.kubectl import Kubectl
 from mlgen.live.reasons import Reason, shortened
 from mlgen.objects import supervisor
-from mlgen.objects.labels import INSTANCE, status_name, workload_name
+from mlgen.objects.labels import INSTANCE, JOB, SUPERVISES, status_name, workload_name
 from mlgen.result import Rendered
 from mlgen.runtime import cluster, progress, status
 from mlgen.runtime import plan as plans
@@ -30,7 +30,8 @@ from mlgen.runtime.status import CONDITIONS
 from mlgen.runtime.times import seconds
 from mlgen.topology import Wait
 
-KINDS = "jobs.batch,statefulsets.apps,pods,configmaps"
+KINDS = {JOB: "jobs.batch,statefulsets.apps,pods", SUPERVISES: "pods,configmaps"}
+"""The kinds of a job's objects, by their label with the job's name."""
 
 Phase = Literal[
     "NotFound", "Suspended", "Pending", "Running", "Stalled", "Restarting", "Succeeded", "Failed"
@@ -127,8 +128,7 @@ def snapshots(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[Snapshot]:
     found = {}
     for namespace in dict.fromkeys(job.job.namespace for job in jobs):
         names = sorted({job.job.name for job in jobs if job.job.namespace == namespace})
-        words = ("get", KINDS, "-l", f"{INSTANCE} in ({', '.join(names)})")
-        found[namespace] = kubectl.objects(*words, namespace=namespace)
+        found[namespace] = list(_objects(kubectl, namespace, names))
     now = time.time()
     taken = [snapshot(job, found[job.job.namespace], now) for job in jobs]
     taken = [replace(each, queue=_queue(kubectl, each)) for each in taken]
@@ -137,11 +137,42 @@ def snapshots(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[Snapshot]:
     return [replace(each, events=events.get(each.rendered.job.namespace, ())) for each in taken]
 
 
+def _objects(kubectl: Kubectl, namespace: str | None, names: Sequence[str]) -> Iterator[Object]:
+    """Yield the objects of jobs in a namespace.
+
+    Before mlgen 0.3, the pod and the status of a supervisor had only the recommended labels.
+    """
+    statuses, supervised = set(), set()
+    for label, kinds in KINDS.items():
+        words = ("get", kinds, "-l", f"{label} in ({', '.join(names)})")
+        for item in kubectl.objects(*words, namespace=namespace):
+            name = item["metadata"]["name"]
+            statuses.add(name if item["kind"] == "ConfigMap" else "")
+            supervised.add(name if item["kind"] == "Job" else "")
+            yield item
+    old = [
+        name
+        for name in names
+        if f"{name}-{supervisor.NAME}" in supervised and status_name(name) not in statuses
+    ]
+    if old:
+        words = ("get", KINDS[SUPERVISES], "-l", f"{INSTANCE} in ({', '.join(old)})")
+        for item in kubectl.objects(*words, namespace=namespace):
+            labels = item["metadata"]["labels"]
+            if JOB not in labels:
+                own = {**labels, SUPERVISES: labels[INSTANCE]}
+                yield {**item, "metadata": {**item["metadata"], "labels": own}}
+
+
 def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snapshot:
     """Return the snapshot of a job, selected from the objects of its namespace."""
     job, topology = rendered.job, rendered.topology
     labelled = [(each, each["metadata"].get("labels") or {}) for each in objects]
-    own = [{"status": {}, **each} for each, labels in labelled if labels.get(INSTANCE) == job.name]
+    own = [
+        {"status": {}, **each}
+        for each, labels in labelled
+        if job.name in (labels.get(JOB), labels.get(SUPERVISES))
+    ]
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in own}
     # Jobs without a supervisor also get a plan.
     plan = supervisor.plan(topology, rendered.objects, rendered.kube_version)

@@ -56,7 +56,7 @@ def build(topology: Topology, kube_version: KubeVersion = DEFAULT) -> list[dict[
     objects.append(job_service(topology))
     for role in roles:
         objects += replica_services(job, role)
-    objects += tensorboard(topology)
+    objects += tensorboard(topology, [manifest for _, manifest in with_roles])
     objects += placement.pod_group(topology, with_roles)
     objects += [manifest for _, manifest in with_roles]
     objects.sort(key=lambda manifest: ORDER.index(manifest["kind"]))

@@ -18,9 +18,11 @@ DECIDES = "mlgen.dev/decides"
 REPLICA_INDEX = "mlgen.dev/replica-index"
 
 SUPERVISES = "mlgen.dev/supervises"
-"""The label of a supervisor's pod with the name of its job, to which replicas send requests.
+"""The label with the name of the job, of a supervisor's pod and of the ConfigMap with its status.
 
-Argo CD removes the label INSTANCE, and without the label JOB, the pod is not a replica.
+Without the label JOB, the pod is not a replica, and a cleanup by that label keeps the ConfigMap.
+Users and tools such as Argo CD may overwrite the recommended labels, so mlgen does not select by
+them.
 """
 
 MATRIX = "mlgen.dev/matrix"
@@ -82,17 +84,20 @@ cannot change, so an upgrade of a Helm chart, which is in `helm.sh/chart`, would
 
 def pod_labels(job: TrainingJob, role: Role) -> dict[str, str]:
     """Return the labels of a role's pods, with the user's labels, for example for cost reports."""
-    own = labels(job, role.name, role)
-    users = {name: value for name, value in job.labels.items() if not re.fullmatch(TOOLS, name)}
-    return own | users
+    return labels(job, role.name, role) | users_labels(job)
+
+
+def users_labels(job: TrainingJob) -> dict[str, str]:
+    """Return the labels in the job file that pods also have: without those of tools."""
+    return {name: value for name, value in job.labels.items() if not re.fullmatch(TOOLS, name)}
 
 
 def app_labels(job: TrainingJob, component: str) -> dict[str, str]:
     """Return Kubernetes' recommended labels for an object: name, instance and component.
 
-    Pods that are not replicas have only these labels, without the job's own label. So the job's pod
-    affinity and spread constraints do not apply to them, and the job's Service does not select
-    them. https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
+    Pods that are not replicas have these labels and the user's, without the job's own label. So the
+    job's pod affinity and spread constraints do not apply to them, and the job's Service does not
+    select them. https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
     """
     return {"app.kubernetes.io/name": job.framework, INSTANCE: job.name, COMPONENT: component}
 
@@ -139,7 +144,7 @@ def is_rendered_jobset(data: Any) -> bool:
     is_jobset = isinstance(data, dict) and data.get("kind") == "JobSet"
     metadata = data.get("metadata") if is_jobset else None
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    return isinstance(labels, dict) and labels.get(MANAGED_BY) == "mlgen"
+    return isinstance(labels, dict) and JOB in labels
 
 
 def config_name(job: str, part: str = "config") -> str:
@@ -154,6 +159,16 @@ def config_name(job: str, part: str = "config") -> str:
             `supervisor`, or `manifests`.
     """
     return f"{job}.{part}"
+
+
+def part_of(item: dict[str, Any]) -> str:
+    """Return the part of a ConfigMap's name, as in `config_name`; "" if it is not in this form.
+
+    An overlay may have added text to both ends of the name.
+    """
+    name = item["metadata"].get("name") if item.get("kind") == "ConfigMap" else ""
+    part = str(name).partition(".")[2]
+    return "" if "." in part else part.partition("-")[0]
 
 
 def files_name(job: str, volume: str) -> str:

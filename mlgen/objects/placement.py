@@ -20,9 +20,9 @@ from mlgen.jobfile.model import Placement, Together, TrainingJob
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.labels import JOB_INDEX, KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.quantity import times, total
+from mlgen.objects import helpers
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import ROLE, app_labels, helper_name, metadata, selector
-from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Topology
 
@@ -119,6 +119,7 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
             *spec.topology_spread_constraints,
         ],
     }
+    annotations |= helpers.KEEP[scheduling.safe_to_evict]
     return {
         "metadata": {"labels": labels, "annotations": annotations},
         "spec": {name: value for name, value in fields.items() if value},
@@ -311,7 +312,10 @@ def is_sliced(job: TrainingJob, role: Role) -> bool:
 
 
 def with_modest_helpers(
-    topology: Topology, spec: dict[str, Any], own: Collection[Mapping[str, Any]]
+    topology: Topology,
+    spec: dict[str, Any],
+    own: Collection[Mapping[str, Any]],
+    kept: Collection[str],
 ) -> dict[str, Any]:
     """Return a pod spec whose helpers request only resources that its containers also request.
 
@@ -324,12 +328,13 @@ def with_modest_helpers(
         topology: the job's topology.
         spec: the pod spec.
         own: mlgen's resources for helpers. Other resources are from the user, and are kept.
+        kept: the names of resources that the user has set for helpers.
     """
     if not is_queued(topology) or "initContainers" not in spec:
         return spec
     of_pod = [each.get("resources") or {} for each in (spec, *spec["containers"])]
     kinds = [of.get(kind) or {} for of in of_pod for kind in ("requests", "limits")]
-    requested = {name for amounts in kinds for name in amounts}
+    requested = {name for amounts in kinds for name in amounts}.union(kept)
 
     def modest(helper: dict[str, Any]) -> dict[str, Any]:
         if helper.get("resources") not in own:
@@ -374,9 +379,7 @@ def annotate(topology: Topology, workloads: Sequence[tuple[Role, dict[str, Any]]
             own.setdefault(name, value)
 
 
-def release(
-    topology: Topology, image: str, deciding: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
+def release(topology: Topology, image: str, fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Return the suspended Job of the pod that ends the job's group in Kueue, if there is one.
 
     The supervisor resumes it when no other pod runs. Its pod replaces a pod of the role in POD_SET.
@@ -386,7 +389,7 @@ def release(
     Args:
         topology: the job's topology.
         image: the image of the helpers that wait.
-        deciding: the pod spec of the deciding Job, whose tolerations and pull secrets it needs.
+        fields: of a pod that mlgen adds. Kueue chooses its node, as for the pod that it replaces.
     """
     if not has_release(topology):
         return
@@ -397,12 +400,17 @@ def release(
     yield filled(
         "release",
         metadata=own,
-        labels=app_labels(job, RELEASE) | {ROLE: RELEASE} | labels,
-        annotations=annotations | NOT_RETRIED,
-        tolerations=deciding.get("tolerations"),
-        pull_secrets=deciding.get("imagePullSecrets"),
+        labels=app_labels(job, RELEASE) | fields["labels"] | {ROLE: RELEASE} | labels,
+        annotations=fields["annotations"]
+        | annotations
+        | NOT_RETRIED
+        | helpers.KEEP[job.scheduling.safe_to_evict],
+        tolerations=fields["tolerations"],
+        priority=fields["priority"],
+        pull_secrets=fields["pull_secrets"],
         image=image,
-        security=RESTRICTED,
+        resources=helpers.resources(job, {}) or None,
+        security=helpers.context(job),
     )
 
 

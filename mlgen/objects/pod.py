@@ -14,10 +14,10 @@ from mlgen.jobfile.model import TrainingJob, containers_of, is_below
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar
+from mlgen.objects import helpers as helper_settings
 from mlgen.objects import network, placement, security, storage
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import index_label, pod_labels, workload_name
-from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.objects.storage import pod_volumes, volume_mount
 from mlgen.topology import INDEX, INDEX_NAME, ConfigFiles, Helper, Mount, PodField, Role, Topology
@@ -80,7 +80,9 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
     spec = _with_preflight(role, spec)
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
     spec = security.without_token(with_index_variable(role, spec))
-    spec = placement.with_modest_helpers(topology, spec, RESOURCES)
+    own = [helper_settings.resources(job, each) for each in RESOURCES]
+    kept = helper_settings.resource_names(job)
+    spec = placement.with_modest_helpers(topology, spec, own, kept)
     return pod | {"spec": _long_fields_last(spec)}
 
 
@@ -348,8 +350,10 @@ def helper_container(job: TrainingJob, role: Role, helper: Helper) -> dict[str, 
         **(_sidecar_fields(role) if helper.sidecar else {}),
         "command": ["sh", f"{SCRIPTS}/{helper.script}"],
         "env": [{"name": name, "value": value} for name, value in helper.env.items()],
-        "resources": _resources(helper),
-        "securityContext": _training_user_context(role) if helper.image == "main" else RESTRICTED,
+        "resources": helper_settings.resources(job, _resources(helper)),
+        "securityContext": _training_user_context(role)
+        if helper.image == "main"
+        else helper_settings.context(job),
         "volumeMounts": [volume_mount(mount) for mount in (*helper.mounts, SCRIPT_MOUNT)],
     }
 

@@ -16,15 +16,18 @@ CONFINED: dict[str, Any] = {
 SECCOMP: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
 """With CONFINED, the `restricted` standard's requirements for a container, except for its user."""
 
+NOBODY = 65534
+"""The user and group `nobody` in every image."""
+
 RESTRICTED: dict[str, Any] = {
     **CONFINED,
     "readOnlyRootFilesystem": True,
     "runAsNonRoot": True,
-    "runAsUser": 65534,
-    "runAsGroup": 65534,
+    "runAsUser": NOBODY,
+    "runAsGroup": NOBODY,
     **SECCOMP,
 }
-"""The security context of helper containers. User 65534 is `nobody` in every image.
+"""The security context of helper containers, unless `helpers` sets another user.
 
 Without runAsGroup, the group would come from the user's entry in the image's /etc/passwd, and be
 root if there is no entry.

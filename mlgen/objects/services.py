@@ -1,11 +1,11 @@
 """The Services of a job and of single replicas, and TensorBoard, which outlives the training."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.merge import merged
-from mlgen.objects import security, storage
+from mlgen.objects import helpers, security, storage
 from mlgen.objects.labels import (
     ROLE,
     app_labels,
@@ -92,28 +92,46 @@ SHARED = {"pvc", "nfs", "hostPath"}
 """Volume types that several pods can mount. TensorBoard mounts them."""
 
 
-def tensorboard(topology: Topology) -> Iterator[dict[str, Any]]:
+def board_name(job: TrainingJob) -> str:
+    """Return the name of TensorBoard's Service and Deployment."""
+    return helper_name(job, BOARD)
+
+
+def tensorboard(
+    topology: Topology, workloads: Sequence[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
     """Return the Service and the Deployment of TensorBoard, if the job has one.
 
     Its image defaults to the first training image.
+
+    Args:
+        topology: the job's topology.
+        workloads: the job's Jobs and StatefulSets.
     """
     job, board, name = topology.job, topology.job.tensorboard, BOARD
     if not board:
         return
     own = {BOARD_LABEL: job.name, ROLE: name}
     ports = [{"name": "http", "port": board.port, "targetPort": "http"}]
-    yield service(metadata(job, helper_name(job, name), name), own, ports)
-    images = (role.spec.image for role in topology.roles if role.spec.image)
+    yield service(metadata(job, board_name(job), name), own, ports)
+    image = next((role.spec.image for role in topology.roles if role.spec.image), None)
+    fields = helpers.pod_fields(topology, workloads, None if board.image else image)
     deployment = filled(
         "deployment",
-        metadata=metadata(job, helper_name(job, name), name),
+        metadata=metadata(job, board_name(job), name),
         selector=own,
-        labels=app_labels(job, name) | own,
+        labels=app_labels(job, name) | fields["labels"] | own,
+        annotations=fields["annotations"] or None,
+        # A priority like that of the job would let it preempt training.
+        priority=job.helpers.priority_class_name,
+        node_selector=fields["node_selector"],
+        tolerations=fields["tolerations"],
+        pull_secrets=fields["pull_secrets"],
         name=name,
-        image=board.image or next(images, None),
+        image=board.image or image,
         command=[name, "--logdir", board.log_dir, "--bind_all", "--port", str(board.port)],
         port=board.port,
-        resources=board.resources or BOARD_RESOURCES,
+        resources=board.resources or helpers.resources(job, BOARD_RESOURCES),
         security={**security.CONFINED, **security.SECCOMP},
     )
     shared = {

@@ -11,9 +11,9 @@ from typing import Any
 from mlgen.jobfile.model import MAIN, GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
+from mlgen.objects import helpers as settings
 from mlgen.objects import placement, services
 from mlgen.objects.labels import (
-    COMPONENT,
     DECIDES,
     JOB,
     ROLE,
@@ -22,11 +22,12 @@ from mlgen.objects.labels import (
     config_name,
     helper_name,
     metadata,
+    part_of,
     status_name,
     workload_name,
 )
 from mlgen.objects.network import MESH
-from mlgen.objects.security import RESTRICTED, access, policy_rule
+from mlgen.objects.security import access, policy_rule
 from mlgen.objects.skeleton import filled
 from mlgen.objects.workload import IGNORE_DISRUPTION
 from mlgen.resources import program
@@ -199,7 +200,7 @@ def _others(topology: Topology, objects: Sequence[Object]) -> list[tuple[str, st
     others = [
         (item["kind"], item["metadata"]["name"])
         for item in objects
-        if item["kind"] in OTHERS and item["metadata"]["labels"][COMPONENT] != services.BOARD
+        if item["kind"] in OTHERS and item["metadata"]["name"] != services.board_name(job)
     ]
     # Only a TTL deletes its own ConfigMap, with its Job. Until then, a replacement pod may need it.
     own = [] if policy.clean_pod_policy == "All" else [("ConfigMap", program_name(job))]
@@ -213,11 +214,6 @@ def own_name(job: TrainingJob) -> str:
     return helper_name(job, NAME)
 
 
-def _served(job: TrainingJob) -> dict[str, str]:
-    """Return the labels by which the Service of the supervisor selects its pod; {} without one."""
-    return {SUPERVISES: job.name} if job.run_policy.has_requests else {}
-
-
 def program_name(job: TrainingJob) -> str:
     """Return the name of the ConfigMap with the supervisor's program and plan."""
     return config_name(job.name, NAME)
@@ -228,8 +224,7 @@ def planned(item: Object) -> str | None:
 
     The name of the key is not enough: a volume with `files` may have it, too.
     """
-    labels, data = item["metadata"].get("labels"), item.get("data")
-    is_own = isinstance(labels, dict) and labels.get(COMPONENT) == NAME
+    data, is_own = item.get("data"), part_of(item) == NAME
     return data.get(PLAN) if is_own and isinstance(data, dict) else None
 
 
@@ -250,21 +245,19 @@ def supervisor_objects(
     own = metadata(job, name, NAME)
     own["labels"] |= {ROLE: NAME} | ({DECIDES: "true"} if decides else {})
     status = metadata(job, status_name(job.name), "status")
-    # Without the label, deleting objects by the job's label keeps the ConfigMap.
-    status["labels"].pop(JOB)
+    # Without the label JOB, deleting objects by the job's label keeps the ConfigMap.
+    status["labels"][SUPERVISES] = status["labels"].pop(JOB)
     job_plan = plan(topology, objects, kube_version)
     pods = list(_deletable_pods(topology)) if "forceDeleteSeconds" in job_plan else []
     yield from access(job, metadata(job, name, NAME), name, list(rules(job_plan, pods)))
     # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
     if job.run_policy.has_requests:
-        yield services.service(metadata(job, name, NAME), {ROLE: NAME} | _served(job))
+        yield services.service(metadata(job, name, NAME), {ROLE: NAME, SUPERVISES: job.name})
     program_metadata = metadata(job, program_name(job), NAME)
     yield filled("configmap", metadata=program_metadata, data=files(job.helpers, job_plan))
-    jobs = {item["metadata"]["name"]: item for item in objects if item["kind"] == "Job"}
-    deciding = next(workload_name(job, role) for role in topology.roles if role.decides)
-    pod_spec = jobs[deciding]["spec"]["template"]["spec"]
-    yield from placement.release(topology, job.helpers.wait_image, pod_spec)
+    fields = settings.pod_fields(topology, objects)
+    yield from placement.release(topology, job.helpers.wait_image, fields)
     # If the training fails, the supervisor's Job fails without retries.
     exit_codes = {"containerName": NAME, "operator": "In", "values": [FAILED]}
     yield filled(
@@ -277,7 +270,7 @@ def supervisor_objects(
         failure_rules=[IGNORE_DISRUPTION, {"action": "FailJob", "onExitCodes": exit_codes}]
         if decides
         else None,
-        template=_pod_template(topology, name, pod_spec),
+        template=_pod_template(topology, name, fields),
     )
 
 
@@ -328,32 +321,44 @@ def rules(job_plan: Object, pods: Sequence[str] = ()) -> Iterator[Object]:
     yield policy_rule("", ["events"], ["create"])
 
 
-def _pod_template(topology: Topology, name: str, pod_spec: Object) -> Object:
+def _pod_template(topology: Topology, name: str, fields: Object) -> Object:
     """Return the supervisor's pod template.
 
     Args:
         topology: the job's topology.
         name: the name of the supervisor's Job.
-        pod_spec: the pod spec of a deciding Job. Its tolerations and pull secrets are copied, which
-            a cluster may require of every pod, but no other scheduling fields.
+        fields: of a pod that mlgen adds.
     """
     job, port = topology.job, topology.job.run_policy.port
+    memory = _memory(topology)
+    own = {
+        "requests": {"cpu": "50m", "memory": memory},
+        "limits": {"cpu": "500m", "memory": memory},
+    }
     # The supervisor needs only the API server. A mesh proxy could keep its pod from completing.
     mesh = MESH["none"]
     scrape = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)}
     return filled(
         "supervisor",
-        labels=app_labels(job, NAME) | {ROLE: NAME} | _served(job) | mesh["labels"],
-        annotations=mesh["annotations"] | (scrape if job.run_policy.metrics_port else {}),
+        labels=app_labels(job, NAME)
+        | fields["labels"]
+        | {ROLE: NAME, SUPERVISES: job.name}
+        | mesh["labels"],
+        annotations=fields["annotations"]
+        | mesh["annotations"]
+        | (scrape if job.run_policy.metrics_port else {})
+        | settings.KEEP[job.scheduling.safe_to_evict],
         name=name,
         files=program_name(job),
-        tolerations=pod_spec.get("tolerations"),
-        imagePullSecrets=pod_spec.get("imagePullSecrets"),
+        node_selector=fields["node_selector"],
+        tolerations=fields["tolerations"],
+        priority=fields["priority"],
+        pull_secrets=fields["pull_secrets"],
         image=image(job.helpers),
         exit={"name": "MLGEN_EXIT", "value": "1"} if topology.decides != "one" else None,
         port={"name": "metrics", "containerPort": port} if port else None,
-        memory=_memory(topology),
-        security=RESTRICTED,
+        resources=settings.resources(job, own),
+        security=settings.context(job),
     )
 
 

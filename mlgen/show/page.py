@@ -11,7 +11,7 @@ from mlgen.checks.totals import totals
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_security import LEVELS, level
 from mlgen.objects import supervisor
-from mlgen.objects.labels import COMPONENT, DECIDES, status_name
+from mlgen.objects.labels import DECIDES, ROLE, status_name
 from mlgen.output import pages
 from mlgen.output.columns import named, some
 from mlgen.output.summary import awaited, replicas_by_role, required
@@ -86,13 +86,13 @@ def _table(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str, ...]]:
     others = []
     for name, item in workloads(rendered.objects).items():
         if name not in of_roles:
-            labels, pod = item["metadata"]["labels"], item["spec"]["template"]["spec"]
+            labels, pod = item["metadata"]["labels"], item["spec"]["template"]
             others.append(
                 (
-                    *(labels[COMPONENT], item["kind"], "1"),
-                    pod_resources.lasting(pod, "requests"),
+                    *(pod["metadata"]["labels"][ROLE], item["kind"], "1"),
+                    pod_resources.lasting(pod["spec"], "requests"),
                     *("-", "from the roles" if labels.get(DECIDES) else "-"),
-                    pod["containers"][0]["image"],
+                    pod["spec"]["containers"][0]["image"],
                 )
             )
     sums = totals(topology, rendered.objects).requests

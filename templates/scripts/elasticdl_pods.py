@@ -20,9 +20,12 @@ NAMESPACE, POD = os.environ["MY_POD_NAMESPACE"], os.environ["MY_POD_NAME"]
 CONFLICT, NOT_FOUND = 409, 404
 
 SMALL = {"cpu": "1m", "memory": "1Mi"}  # a quota may require amounts
-CONFINED = {
+TOOLS = re.compile(
+    r"app|elasticdl-.*|job-name|controller-uid|[^/]*"
+    r"(mlgen\.dev|kubernetes\.io|k8s\.io|istio\.io|kai\.scheduler|volcano\.sh|argoproj\.io)/.*"
+)  # labels by which a tool finds the master's pod
+CONFINED = {  # without a user, because the container never runs
     "runAsNonRoot": True,
-    "runAsUser": 65534,
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
     "seccompProfile": {"type": "RuntimeDefault"},
@@ -37,6 +40,8 @@ class Cluster:
         master = self.api.read_namespaced_pod(POD, NAMESPACE)
         self.account = master.spec.service_account_name
         labels = {key: master.metadata.labels[key] for key in ("app", "elasticdl-job-name")}
+        of_master = master.metadata.labels.items()
+        self.users = {key: value for key, value in of_master if not TOOLS.fullmatch(key)}
         self.name = "elasticdl-{}-master".format(labels["elasticdl-job-name"])
         owner = {"apiVersion": "v1", "kind": "Pod", "name": POD, "uid": master.metadata.uid}
         container = {
@@ -46,7 +51,11 @@ class Cluster:
             "securityContext": CONFINED,
         }
         self.pod = {
-            "metadata": {"name": self.name, "labels": labels, "ownerReferences": [owner]},
+            "metadata": {
+                "name": self.name,
+                "labels": dict(self.users, **labels),
+                "ownerReferences": [owner],
+            },
             "spec": {
                 "schedulingGates": [{"name": "mlgen.dev/stands-for-the-master"}],
                 "automountServiceAccountToken": False,
@@ -82,7 +91,8 @@ class Cluster:
         self.api.patch_namespaced_pod_status(self.name, NAMESPACE, body)
 
     def with_pod(self, pod: client.V1Pod) -> client.V1Pod:
-        """Set the ServiceAccount that allows a parameter server to look up the master."""
+        """Set the user's labels, and the account with which a parameter server finds the master."""
+        pod.metadata.labels = dict(self.users, **(pod.metadata.labels or {}))
         if re.search(r"-ps-\d+$", pod.metadata.name):
             pod.spec.service_account_name = self.account
         return pod

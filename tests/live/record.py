@@ -10,10 +10,9 @@ import subprocess
 import sys
 import time
 
-INSTANCE = "app.kubernetes.io/instance"
-
 LABELS = (
-    INSTANCE,
+    "mlgen.dev/job",
+    "mlgen.dev/supervises",
     "mlgen.dev/role",
     "mlgen.dev/replica-index",
     "batch.kubernetes.io/job-completion-index",
@@ -79,14 +78,9 @@ def trimmed(item):
 
 
 def main(job, namespace):
-    kinds = "jobs.batch,statefulsets.apps,pods,configmaps"
-    found = get(namespace, kinds, "-l", f"{INSTANCE}={job}")
-    scripts = (f"{job}.config", f"{job}.supervisor")
-    objects = [
-        trimmed(item)
-        for item in found
-        if item["kind"] != "ConfigMap" or item["metadata"]["name"] not in scripts
-    ]
+    found = get(namespace, "jobs.batch,statefulsets.apps,pods", "-l", f"mlgen.dev/job={job}")
+    found += get(namespace, "pods,configmaps", "-l", f"mlgen.dev/supervises={job}")
+    objects = [trimmed(item) for item in found]
     uids = {
         item["metadata"]["uid"]: f"{item['kind'].lower()}-{item['metadata']['name']}"
         for item in objects

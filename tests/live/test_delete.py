@@ -127,18 +127,36 @@ def test_nothing_to_delete(run):
 def test_it_waits_for_the_pods(applied, cluster, run):
     applied("oom.yaml")
 
-    def pod(name, job):
-        return {"kind": "Pod", "metadata": {"name": name, "labels": {INSTANCE: job}}}
+    def pod(name, job, label="job"):
+        labels = {INSTANCE: "rel", f"mlgen.dev/{label}": job}  # a tool has set the instance
+        return {"kind": "Pod", "metadata": {"name": name, "labels": labels}}
 
     other = pod("p-2", "mem-2")
-    cluster.objects += [other, pod("p-0", "mem"), pod("p-1", "mem")]
+    own = pod("s", "mem", "supervises")
+    cluster.objects += [other, pod("p-0", "mem"), pod("p-1", "mem"), own]
 
     def gone():
+        cluster.objects = [other, own]
+
+    def all_gone():
         cluster.objects = [other]
 
-    cluster.steps = [lambda: None, gone]
+    cluster.steps = [lambda: None, gone, all_gone]
 
-    assert "waiting for pod/p-0 and 1 more to terminate\n" == run("delete", "oom.yaml", "--yes")[2]
+    assert [
+        "waiting for pod/p-0 and 1 more to terminate",
+        "waiting for pod/s to terminate",
+    ] == run("delete", "oom.yaml", "--yes")[2].splitlines()
+
+
+def test_labels_that_a_tool_has_overwritten_do_not_matter(applied, cluster, run):
+    applied("ddp.yaml")
+    for item in cluster.objects:
+        labels = {INSTANCE: "rel", "app.kubernetes.io/managed-by": "Helm"}
+        item["metadata"]["labels"] = item["metadata"]["labels"] | labels
+
+    assert (0, "") == run("delete", "ddp.yaml", "--yes")[::2]
+    assert [] == cluster.objects
 
 
 def test_a_kind_without_a_definition_is_not_there(cluster, run, tmp_path):

@@ -28,7 +28,7 @@ UNKNOWN = Outcome(1, "", "Error from server (NotFound): the server could not fin
 
 
 def item(kind, name, uid, **fields):
-    labels = {"app.kubernetes.io/instance": "mnist"}
+    labels = {"mlgen.dev/job": "mnist"}
     metadata = CREATED | {"name": name, "uid": uid, "labels": labels}
     return {"kind": kind, "metadata": metadata, "status": {}} | fields
 

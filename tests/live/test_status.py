@@ -120,14 +120,27 @@ def test_the_page_of_a_job(cluster, run, snapshot, moment):
     assert snapshot == stdout
 
 
-def test_one_kubectl_reads_all_jobs_of_a_namespace(cluster, run):
+def test_all_jobs_of_a_namespace_are_read_together_by_mlgens_own_labels(cluster, run):
     cluster.show("running")
 
     run("status", "ddp.yaml", "oom.yaml")
 
-    (call,) = cluster.calls
-    assert call.startswith("get jobs.batch,statefulsets.apps,pods,configmaps -l ")
-    assert "app.kubernetes.io/instance in (ddp, mem)" in call
+    assert [
+        "get jobs.batch,statefulsets.apps,pods -l mlgen.dev/job in (ddp, mem) -o json",
+        "get pods,configmaps -l mlgen.dev/supervises in (ddp, mem) -o json",
+    ] == cluster.calls
+
+
+def test_a_supervisor_of_an_earlier_version_has_only_recommended_labels(cluster, run):
+    cluster.show("restarting")
+    before = run("status", "ddp.yaml")
+    for item in cluster.objects:
+        labels = item["metadata"]["labels"]
+        job = labels.pop("mlgen.dev/supervises", None) or labels["mlgen.dev/job"]
+        labels["app.kubernetes.io/instance"] = job
+
+    assert before == run("status", "ddp.yaml")
+    assert "Restarting" in before[1]
 
 
 def test_events_are_read_only_if_something_cannot_start(cluster, run):
@@ -135,8 +148,7 @@ def test_events_are_read_only_if_something_cannot_start(cluster, run):
 
     run("status", "waiting.yaml")
 
-    assert 2 == len(cluster.calls)
-    assert "get events --field-selector type=Warning -o json" == cluster.calls[1]
+    assert ["get events --field-selector type=Warning -o json"] == cluster.calls[2:]
 
 
 def test_events_may_be_forbidden(cluster, run):

@@ -12,16 +12,16 @@ BOARD = Tensorboard("/logs")
 
 
 def pod_of(*roles, board=BOARD, **fields):
-    _, deployment = tensorboard(topology(*roles, tensorboard=board, **fields))
+    _, deployment = tensorboard(topology(*roles, tensorboard=board, **fields), [])
     return deployment["spec"]["template"]
 
 
 def test_a_job_without_tensorboard_has_neither_service_nor_deployment():
-    assert [] == [*tensorboard(topology(role()))]
+    assert [] == [*tensorboard(topology(role()), [])]
 
 
 def test_the_service_of_tensorboard():
-    manifest, _ = tensorboard(topology(tensorboard=Tensorboard("/logs", port=80)))
+    manifest, _ = tensorboard(topology(tensorboard=Tensorboard("/logs", port=80)), [])
 
     assert manifest["metadata"]["name"] == "mnist-tensorboard"
     assert manifest["metadata"]["labels"]["app.kubernetes.io/component"] == "tensorboard"
@@ -35,7 +35,7 @@ def test_the_service_of_tensorboard():
 def test_the_deployment_of_tensorboard():
     board = Tensorboard("s3://logs", port=80)
 
-    _, manifest = tensorboard(topology(role(spec={"image": "train"}), tensorboard=board))
+    _, manifest = tensorboard(topology(role(spec={"image": "train"}), tensorboard=board), [])
 
     assert manifest["kind"] == "Deployment"
     assert manifest["metadata"]["name"] == "mnist-tensorboard"
