@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mlgen import checks, dialects, frameworks, objects
 from mlgen.bounds import BYTES, FAILED_BYTES, KEPT_BYTES, OBJECTS_AT_ONCE, PROBLEMS_OF_COMMAND
 from mlgen.checks import prerequisites
-from mlgen.checks.passthrough import Trainings, across, shared, trainings
+from mlgen.checks.passthrough import (
+    Trainings,
+    across,
+    is_own,
+    own_service,
+    same_object,
+    shared,
+    trainings,
+)
 from mlgen.checks.pods import Objects
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.checks.storage import shared_outputs
@@ -107,6 +115,8 @@ class Part(NamedTuple):
     trainings: Trainings
     content: Any
     """The part itself, or the result of the argument `content` of `outcome`."""
+    replaced: Problem | None = None
+    """The warning if a job in the input has this headless Service, which is then left out."""
 
 
 class Outcome(NamedTuple):
@@ -150,7 +160,8 @@ def _part(part: Rendered | Foreign, content: Any, *, needs: bool) -> Part:
     brought = [key for key in prerequisites.brought(part.objects) if key not in own]
     if isinstance(part, Foreign):
         kind, part_trainings = part.document.data["kind"], trainings(part.document)
-        return Part(kind, identities, brought, (), part_trainings, content)
+        replaced = own_service(part.document)
+        return Part(kind, identities, brought, (), part_trainings, content, replaced)
     named = prerequisites.named(part.objects) if needs else ()
     claims = shared(part.job.name, part.objects, part.document)
     return Part("", identities, brought, named, claims, content)
@@ -179,6 +190,7 @@ class Walk:
         self.is_full = False
         self.others: list[str] = []
         self._taken, self._brought = Identities(), Identities()
+        self._services: dict[str, set[str]] = {}
         self._trainings: list[Trainings] = []
 
     def reserve(self, identities: Iterable[Key]) -> None:
@@ -210,7 +222,8 @@ class Walk:
         if len(self.problems) > PROBLEMS_OF_COMMAND:
             self.fill([too_many_problems()])
         errors: list[Problem] = []
-        for part in outcome.parts:
+        parts = [part for part in outcome.parts if not self._has_service(part)]
+        for part in parts:
             fix = ("rename this object, because a job has an object of this name",)
             errors += checks.collisions(part.keys, self._taken, *(fix if part.kind else ()))
             self._taken.update(part.keys)
@@ -223,15 +236,32 @@ class Walk:
         if errors or outcome.invalid:
             self.invalid += 1
             return ()
-        for part in outcome.parts:
-            self._brought.update(part.brought)
-            if part.kind:
-                self.others.append(part.kind)
-            else:
-                self.jobs += 1
-            if part.trainings != Trainings():
-                self._trainings.append(part.trainings)
-        return outcome.parts
+        for part in parts:
+            self._count(part)
+        return parts
+
+    def _count(self, part: Part) -> None:
+        """Add a part without errors."""
+        self._brought.update(part.brought)
+        if part.kind:
+            self.others.append(part.kind)
+        else:
+            self.jobs += 1
+            for _, kind, namespace, name in part.keys:
+                if kind == "Service":
+                    self._services.setdefault(name, set()).add(namespace)
+        if part.trainings != Trainings():
+            self._trainings.append(part.trainings)
+
+    def _has_service(self, part: Part) -> bool:
+        """Return True and warn if an earlier job has rendered this headless Service."""
+        if part.replaced is None:
+            return False
+        ((_, _, namespace, name),) = part.keys
+        known = ((other, name) for other in self._services.get(name, ()))
+        is_same = any(same_object(each, (namespace, name)) for each in known)
+        self.problems += severe([part.replaced] if is_same else (), strict=self._strict)
+        return is_same
 
     def finish(self) -> None:
         """Add the problems that depend on all documents."""
@@ -287,6 +317,9 @@ def render_document(
         is_part = dialects.is_part(document)
         if options.only_jobs and not is_part:
             raise MlgenError([document.located(checks.foreign(document.data["kind"]))])
+        replaced = own_service(document) if is_own(document) else None
+        if replaced:
+            return [], [replaced]
         return [] if is_part else [Foreign(document)], warnings
     rendered, more = _render_jobs(name, native, options)
     return rendered, [*unexcused(native, warnings), *more]

@@ -104,6 +104,41 @@ def _contents(path: ValuePath, item: Object) -> Iterator[tuple[str, Problem]]:
             yield "", problem("not-base64", (*path, "data", key), key=key)
 
 
+def own_service(document: Document) -> Problem | None:
+    """Return the warning of a headless Service for the pods of the job of its name; else None.
+
+    The job renders this Service itself, and two Services of one name replace each other.
+    """
+    data = document.data
+    metadata, spec = data.get("metadata"), data.get("spec")
+    if (
+        data.get("kind") != "Service"
+        or not isinstance(metadata, dict)
+        or not isinstance(spec, dict)
+    ):
+        return None
+    name, selector = metadata.get("name"), spec.get("selector")
+    selects = isinstance(selector, dict) and name in selector.values()
+    if spec.get("clusterIP") != "None" or not selects:
+        return None
+    return document.located(problem("own-service", ("metadata", "name"), name=name))
+
+
+def is_own(document: Document) -> bool:
+    """Return True for such a Service, if the input contains the job."""
+    jobs = document.context.jobs if document.context else ()
+    metadata = document.data.get("metadata")
+    if not jobs or not isinstance(metadata, dict):
+        return False
+    namespace = str(metadata.get("namespace") or "")
+    return any(same_object(each, (namespace, str(metadata.get("name")))) for each in jobs)
+
+
+def same_object(first: tuple[str, str], second: tuple[str, str]) -> bool:
+    """Return True if two namespaces and names can be the same. "" is the namespace of kubectl."""
+    return first[1] == second[1] and (first[0] == second[0] or not (first[0] and second[0]))
+
+
 def trainings(document: Document) -> Trainings:
     """Return the training kinds in a document that is not a job."""
     warnings: list[tuple[str, Problem]] = []

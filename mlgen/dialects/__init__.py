@@ -47,8 +47,14 @@ KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
 
 MERGED_GROUPS = ("trainer.kubeflow.org",)
 """The API groups of custom resources that refer to other documents: see `Dialect.merge`."""
+
+HEADLESS = re.compile(r"""\bclusterIP["']?\s*:\s*["']?None\b""")
+"""A headless Service in a text. A job renders a Service of its own name."""
+
 WRAPPERS = {("workload.codeflare.dev/v1beta2", "AppWrapper"): ""}
 """The objects that contain other objects."""
+
+SERVICE = ("v1", "Service")
 
 COMMON_KINDS = ("Job",)
 """Kinds of operators that other API groups also use."""
@@ -178,7 +184,8 @@ def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Tex
         texts: the texts.
         more: texts that are not rendered, and come after the others.
     """
-    pattern, more = re.compile("|".join(map(re.escape, MERGED_GROUPS))), list(more)
+    merged, more = re.compile("|".join(map(re.escape, MERGED_GROUPS))), list(more)
+    pattern = re.compile(f"{merged.pattern}|{HEADLESS.pattern}")
     yield from (text for text in more if text.problem)
     texts = iter(texts)
     for text in texts:
@@ -186,9 +193,33 @@ def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Tex
             yield text
             continue
         every = [text, *bounded(texts, TEXT_BYTES)]
-        context = context_of(each for each in (*every, *more) if pattern.search(each.text))
+        context = context_of(each for each in (*every, *more) if merged.search(each.text))
+        context = context._replace(jobs=_jobs_with_services(every))
         for each in every:
             yield replace(each, context=context) if pattern.search(each.text) else each
+
+
+def _jobs_with_services(texts: Collection[Text]) -> frozenset[tuple[str, str]]:
+    """Return the namespaces and names of jobs with the name of a headless Service in the texts."""
+    readable = [each for text in texts if HEADLESS.search(text.text) for each in _readable(text)]
+    services = {name for each in readable if _key(each) == SERVICE for _, name in _named(each)}
+    jobs = (
+        named
+        for text in texts
+        if any(name in text.text for name in services)
+        for each in _readable(text)
+        if _is_job(each.data)
+        for named in _named(each)
+    )
+    return frozenset(named for named in jobs if named[1] in services)
+
+
+def _named(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the namespace and the name of an object, unless mlgen adds a suffix to its name."""
+    metadata, spec = document.data.get("metadata"), document.data.get("spec")
+    has_suffix = isinstance(spec, dict) and bool({"nameSuffix", "matrix"} & set(spec))
+    if isinstance(metadata, dict) and isinstance(metadata.get("name"), str) and not has_suffix:
+        yield str(metadata.get("namespace") or ""), metadata["name"]
 
 
 def context_of(texts: Iterable[Text]) -> Context:

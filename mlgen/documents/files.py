@@ -57,15 +57,18 @@ class Text:
 
 
 class Context(NamedTuple):
-    """The documents of all input that are merged into custom resources.
+    """The documents of all input that are merged into custom resources, or replaced by jobs.
 
     Attributes:
-        texts: the texts that contain them.
+        texts: the texts that contain documents that are merged.
         names: their names, as far as custom resources in the input refer to them.
+        jobs: the namespaces and names of jobs with the name of a headless Service in the input. A
+            namespace is "" if it is not set.
     """
 
     texts: tuple[Text, ...]
     names: frozenset[str]
+    jobs: frozenset[tuple[str, str]] = frozenset()
 
 
 def texts(names: tuple[str, ...]) -> Iterator[Text]:

@@ -1,8 +1,10 @@
 """Objects that look like jobs, but that only their operators can run."""
 
 import pytest
+from click.testing import CliRunner
 
 from mlgen import MlgenError, validate
+from mlgen.cli import main
 
 SPARK = "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: a}\n"
 
@@ -117,3 +119,58 @@ def test_a_set_that_defines_the_kind_brings_its_operator(spec, count):
     definition = item("apiextensions.k8s.io/v1", "CustomResourceDefinition") + f"spec: {spec}\n"
 
     assert count == len(warnings(SPARK, definition)) == len(warnings(definition, SPARK))
+
+
+JOBSET = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: ds%s}
+spec:
+  replicatedJobs:
+    - name: w
+      template: {spec: {template: {spec: {containers: [{name: w, image: a/a}]}}}}
+"""
+HEADLESS = """
+apiVersion: v1
+kind: Service
+metadata: {name: ds%s}
+spec: {clusterIP: None, selector: {%s: ds}}
+"""
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("namespaces", [("", ""), (", namespace: ml", ""), ("", ", namespace: ml")])
+@pytest.mark.parametrize("key", ["jobset.sigs.k8s.io/jobset-name", "mlgen.dev/job"])
+def test_a_job_replaces_a_headless_service_of_its_name(is_first, namespaces, key):
+    texts = [HEADLESS % (namespaces[0], key), JOBSET % namespaces[1]]
+    text = "---".join(texts if is_first else texts[::-1])
+
+    done = CliRunner().invoke(main, ["render", "-"], input=text)
+
+    assert done.exit_code == 0
+    assert done.stdout.count("kind: Service\n") == 1
+    assert "selector: {mlgen.dev/job: ds}" in done.stdout
+    assert "the Service ds is left out: the job ds has a headless Service" in done.stderr
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_headless_service_of_another_namespace_is_kept(is_first):
+    key = "jobset.sigs.k8s.io/jobset-name"
+    texts = [HEADLESS % (", namespace: a", key), JOBSET % ", namespace: b"]
+
+    done = CliRunner().invoke(
+        main, ["render", "-"], input="---".join(texts if is_first else texts[::-1])
+    )
+
+    assert done.exit_code == 0
+    assert done.stdout.count("kind: Service\n") == 2
+    assert "left out" not in done.stderr
+
+
+def test_a_service_for_other_pods_collides_with_the_job():
+    text = HEADLESS % ("", "app") + "---" + JOBSET % ""
+
+    done = CliRunner().invoke(main, ["render", "-"], input=text.replace("app: ds", "app: web"))
+
+    assert done.exit_code == 1
+    assert "Service ds would be rendered twice" in done.stderr
