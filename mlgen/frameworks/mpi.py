@@ -276,7 +276,8 @@ def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
     def mounts_of(spec: RoleSpec) -> tuple[Mount, ...]:
         """Return the mounts of a main container. Mounts of the user take precedence."""
         used = _mount_paths(spec)
-        names = ("config", "passwd") if any(users_of(job, spec)) else ("config",)
+        is_assigned = job.helpers.run_as_user == "Cluster" or any(users_of(job, spec))
+        names = ("config", "passwd") if is_assigned else ("config",)
         files = {name: SYSTEM_FILES[name] for name in names}
         own = (
             Mount(keys, path, file=name)

@@ -3,7 +3,8 @@
 # private key that others can read, and only the owner of a file can change its mode.
 #
 # The main container mounts `config` as /etc/ssh/ssh_config, which ssh reads for every user, and
-# `passwd` as /etc/passwd if the job sets a user: ssh and sshd reject users without an entry.
+# `passwd` as /etc/passwd if the job or the cluster sets a user: ssh and sshd reject users without
+# an entry.
 #
 #   MLGEN_SSH_FOLDER    the folder of the files
 #   MLGEN_SSH_ATTEMPTS  attempts of ssh to connect, one per second
@@ -44,9 +45,14 @@ EOF
 # The image's own settings apply to all other options.
 if [ -r /etc/ssh/ssh_config ]; then cat /etc/ssh/ssh_config >>config; fi
 
+# CRI-O adds an entry for a user that the cluster assigns, with a shell that sshd cannot run.
 uid=$(id -u)
+own="^[^:]*:[^:]*:$uid:"
 cat /etc/passwd >passwd
-cut -d: -f3 passwd | grep -qx "$uid" || echo "mlgen:x:$uid:$(id -g)::/:/bin/sh" >>passwd
+if ! grep "$own" passwd | grep -qv '/nologin$'; then
+  grep -v "$own" /etc/passwd >passwd || :
+  echo "mlgen:x:$uid:$(id -g)::/:/bin/sh" >>passwd
+fi
 chmod 644 config passwd
 
 # Works in a pod under PodSecurity "restricted": no root, no PAM, no files outside this folder.

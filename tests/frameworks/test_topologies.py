@@ -2,9 +2,9 @@
 
 import pytest
 
-from mlgen import MlgenError
+from mlgen import MlgenError, frameworks
 from mlgen.frameworks._lifecycle import ANY, FIRST
-from mlgen.jobfile.model import RoleSpec, WaitFor
+from mlgen.jobfile.model import Helpers, RoleSpec, TrainingJob, WaitFor
 from mlgen.topology import PodField
 
 TRAIN = ("python", "train.py")
@@ -342,6 +342,14 @@ def test_ssh_works_for_every_user_without_replacing_files_of_the_job(topology, f
 
     assert [mount.path for mount in worker.mounts if mount.file] == paths
     assert worker.command == ("/etc/mpi/start-sshd.sh",)
+
+
+def test_ssh_works_for_a_user_that_the_cluster_assigns():
+    roles = {name: RoleSpec(name) for name in ("launcher", "worker")}
+    helpers, options = Helpers(run_as_user="Cluster"), {"transport": "ssh", "sshSecret": "k"}
+    job = TrainingJob("ctr", "mpi", roles, options=options, helpers=helpers)
+    for role in frameworks.get("mpi").topology(job).roles:
+        assert "/etc/passwd" in [mount.path for mount in role.mounts if mount.file]
 
 
 def test_ray_starts_the_head_and_the_workers(topology):

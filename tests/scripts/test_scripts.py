@@ -509,7 +509,7 @@ def ssh(run, tmp_path):
         key.chmod(0o444)
     own, passwd = tmp_path / "ssh_config", tmp_path / "passwd"
     passwd.write_text("root:x:0:0::/root:/bin/sh\nmpi:x:1000:1000::/home/mpi:/bin/sh\n")
-    paths = {"cat /etc/passwd": f"cat {passwd}", "/mlgen/ssh/": f"{keys}/"}
+    paths = {"/etc/passwd >": f"{passwd} >", "/mlgen/ssh/": f"{keys}/"}
     paths |= {f"{test} /etc/ssh/ssh_config": f"{test} {own}" for test in ("-r", "cat")}
     script = relocated("setup-ssh.sh", tmp_path, **paths)
 
@@ -565,6 +565,17 @@ def test_a_user_without_an_entry_in_passwd_gets_one(uid, entries, ssh, tools):
 
     added = (home / "passwd").read_text().splitlines()[2:]
     assert added == [f"mlgen:x:{uid}:{uid}::/:/bin/sh"] * entries
+
+
+def test_an_entry_without_a_shell_is_replaced(ssh, tools, tmp_path):
+    """CRI-O writes such an entry for a user that OpenShift assigns."""
+    users = ["root:x:0:0::/root:/bin/sh", "1000680000:x:1000680000:0::/:/sbin/nologin"]
+    (tmp_path / "passwd").write_text("\n".join(users) + "\n")
+    program(tools / "id", "test $1 = -u && echo 1000680000 || echo 0")
+    _, home = ssh()
+
+    entries = (home / "passwd").read_text().splitlines()
+    assert [users[0], "mlgen:x:1000680000:0::/:/bin/sh"] == entries
 
 
 VALUES = {
