@@ -1,9 +1,10 @@
 """Documents → problems that depend on other documents.
 
-Training kinds that mlgen does not render, claims that the pods of a job cannot share, and keys that
-a Secret or ConfigMap lacks.
+Training kinds that mlgen does not render, claims that the pods of a job cannot share, keys that a
+Secret or ConfigMap lacks, and names of objects that kustomize has renamed.
 """
 
+import re
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +14,8 @@ from mlgen.checks._facts import at_pod, in_job_file, problem
 from mlgen.checks.pods import POD, Objects, items_of, value_at
 from mlgen.checks.storage import shared_claims
 from mlgen.documents.document import Document
+from mlgen.jobfile.excuses import unexcused
+from mlgen.kubernetes import references
 from mlgen.kubernetes.groups import group_kind, is_built_in
 from mlgen.kubernetes.objects import Object
 from mlgen.problems import Problem, ValuePath, choice
@@ -41,10 +44,29 @@ class Trainings(NamedTuple):
     """One for each key that a job requires: the Secret or ConfigMap, and the key."""
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The keys of each Secret and ConfigMap."""
+    referred: "tuple[Referred, ...]" = ()
+    """The objects that the pods of a job refer to, without the job's own."""
+    named: tuple[tuple[str, str, str], ...] = ()
+    """The kind, namespace and name of each object that a pod may refer to."""
+    also: tuple[tuple[str, str], ...] = ()
+    """The kind and name of each object that pods of other workloads refer to."""
+
+
+class Referred(NamedTuple):
+    """A reference of a job's pods to another object."""
+
+    job: str
+    kind: str
+    namespace: str
+    name: str
+    field: str
+    """Its field in the input, as kustomize writes it; "" if the job file does not contain it."""
+    problem: Problem
+    """The warning that kustomize has renamed the object, without its message and hint."""
 
 
 def shared(job: str, objects: Sequence[Object], document: Document) -> Trainings:
-    """Return the claims that several pods of a job use, and the keys that its pods require.
+    """Return the claims that several pods of a job use, and the objects that its pods require.
 
     Args:
         job: the name of the job.
@@ -63,7 +85,86 @@ def shared(job: str, objects: Sequence[Object], document: Document) -> Trainings
             found = at_pod(pods, path, "no-key", kind=kind, name=name, key=key, hint="")
             located = document.located(in_job_file(found, document.data))
             uses.append((f"{kind} {_full_name(name, pods.item)}", key, located))
-    return Trainings(shared=tuple(claims), uses=tuple(dict.fromkeys(uses)))
+    referred = tuple(_referred(own, document))
+    return Trainings(shared=tuple(claims), uses=tuple(dict.fromkeys(uses)), referred=referred)
+
+
+UNKNOWN = dict.fromkeys(("kind", "name", "other", "field"), "")
+"""The values of a message that is written when all documents are known."""
+
+
+def _referred(own: Objects, document: Document) -> Iterator[Referred]:
+    """Yield each reference of the pods of a job to another object, once for each field."""
+    found = set[tuple[str, str, str]]()
+    for pods in own.distinct_pods:
+        for reference in references.of_pod(pods.template):
+            kind, name = reference.kind, reference.name
+            if name in own.of_kind(kind) or not reference.path:
+                continue
+            located = at_pod(pods, (*POD, *reference.path), "renamed", **UNKNOWN)
+            path = in_job_file(located, document.data).path
+            value = value_at(document.data, path)
+            if isinstance(value, dict):  # the short form of a volume
+                fields = [field for field, inner in value.items() if inner == name]
+                path, value = (*path, *fields), name if len(fields) == 1 else None
+            warning = document.located(replace(located.problem, path=path))
+            field = _kustomize_path(warning.path, reference.path) if value == name else ""
+            if (kind, name, field) in found:
+                continue
+            found.add((kind, name, field))
+            namespace = pods.item["metadata"].get("namespace") or ""
+            for each in unexcused(document, [warning]):
+                yield Referred(own.name, kind, namespace, name, field, each)
+
+
+def _kustomize_path(path: ValuePath, in_pod: ValuePath) -> str:
+    """Return the path of a reference as kustomize writes it, without the indexes of lists.
+
+    Args:
+        path: the path in the input; of a volume as a whole in some custom resources.
+        in_pod: the path in the pod's spec.
+    """
+    if path[-1:] and isinstance(path[-1], int):
+        start = next((at for at, step in enumerate(in_pod) if step == path[-2]), len(in_pod))
+        path = (*path, *in_pod[start + 2 :])
+    return "/".join(step for step in path if isinstance(step, str))
+
+
+HASH = re.compile("-[bcdfghkmt2456789]{10}$")
+"""The suffix of a name that kustomize generates (api/hasher, Encode)."""
+
+
+def _renamed(found: Sequence[Trainings]) -> Iterator[Problem]:
+    """Yield warnings about references to objects that the input contains under another name.
+
+    kustomize adds the same prefix and suffix to all names, so the name of the job shows them. It
+    adds a hash to generated names. Without a hash, an object that others refer to has its name by
+    intention.
+    """
+    named = {(kind, name): space for each in found for kind, space, name in each.named}
+    plain = {(kind, HASH.sub("", name)): name for kind, name in named}
+    used = {(each.kind, each.name) for every in found for each in every.referred}
+    used.update(pair for each in found for pair in each.also)
+    for each in (each for every in found for each in every.referred):
+        if (each.kind, each.name) in named:
+            continue
+        for start, end in _affixes(each.job):
+            other = plain.get((each.kind, f"{start}{each.name}{end}"), each.name)
+            space = named.get((each.kind, other), "")
+            is_own = HASH.search(other) or (each.kind, other) not in used
+            if other != each.name and is_own and space in ("", each.namespace):
+                rule = "renamed" if each.field else "renamed-default"
+                texts = {"kind": each.kind, "name": each.name, "field": each.field}
+                row = problem(rule, (), **texts, other=other)
+                yield replace(each.problem, message=row.message, hint=row.hint)
+                break
+
+
+def _affixes(job: str) -> Iterator[tuple[str, str]]:
+    """Yield each prefix and suffix that kustomize may have added to the name of a job."""
+    cuts = [at for at, character in enumerate(job) if character in "-."]
+    for start in (0, *(at + 1 for at in cuts)):
+        yield from ((job[:start], job[end:]) for end in (len(job), *reversed(cuts)) if end >= start)
 
 
 def _full_name(name: str, item: Object) -> str:
@@ -143,6 +244,7 @@ def trainings(document: Document) -> Trainings:
     """Return the training kinds in a document that is not a job."""
     warnings: list[tuple[str, Problem]] = []
     defined, single, contents = list[str](), list[str](), list[tuple[str, tuple[str, ...]]]()
+    named, also = list[tuple[str, str, str]](), list[tuple[str, str]]()
     for path, item in items_of(document.data):
         if not isinstance(item, dict):
             continue
@@ -163,15 +265,33 @@ def trainings(document: Document) -> Trainings:
             name = f"{item['kind']} {_full_name(str(metadata.get('name')), item)}"
             contents.append((name, of_item))
             warnings += ((name, document.located(each)) for name, each in _contents(path, item))
-        kind = group_kind(item)[1]
-        name = "/".join(group_kind(item))
+        group, kind = group_kind(item)
+        if references.GROUPS.get(kind) == group and isinstance(metadata, dict):
+            named.append((kind, str(metadata.get("namespace") or ""), str(metadata.get("name"))))
+        also += _also(spec)
+        name = f"{group}/{kind}"
         is_job = kind.endswith("Job") and not is_built_in(str(item.get("apiVersion")))
         row = OPERATORS.get(name, OTHER if is_job else {})
         if row:
             message = f"mlgen passes the {kind} through unchanged; only {row['runs']} can run it"
             not_run = Problem((*path, "kind"), message, "not-run", row["else"], warning=True)
             warnings.append((name, document.located(not_run)))
-    return Trainings(tuple(warnings), tuple(defined), single=tuple(single), keys=tuple(contents))
+    return Trainings(
+        tuple(warnings),
+        tuple(defined),
+        single=tuple(single),
+        keys=tuple(contents),
+        named=tuple(named),
+        also=tuple(also),
+    )
+
+
+def _also(spec: Any) -> list[tuple[str, str]]:
+    """Return the kind and name of each object that the pod template of a workload refers to."""
+    try:
+        return [(each.kind, each.name) for each in references.of_pod(spec["template"])]
+    except (AttributeError, KeyError, TypeError):
+        return []  # it has no valid pod template
 
 
 def across(found: Sequence[Trainings]) -> list[Problem]:
@@ -187,5 +307,6 @@ def across(found: Sequence[Trainings]) -> list[Problem]:
     return [
         *(warning for each in found for kind, warning in each.warnings if kind not in defined),
         *(warning for each in found for claim, warning in each.shared if claim in single),
+        *_renamed(found),
         *(replace(lack, hint=choice(key, of)) for _, key, lack, of in uses if of and key not in of),
     ]

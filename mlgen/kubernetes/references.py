@@ -9,9 +9,9 @@ https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlgen.resources import table
 
@@ -60,6 +60,7 @@ class Reference:
         keys: the keys of a Secret or ConfigMap that the pod uses.
         use: how the pod uses a Secret or ConfigMap as a whole.
         volume: the name of the volume with the reference; "" if it is not in a volume.
+        path: the path of the name in the pod's spec; () if it is not in the spec.
     """
 
     kind: str
@@ -68,6 +69,7 @@ class Reference:
     keys: tuple[str, ...] = ()
     use: Use = ""
     volume: str = ""
+    path: tuple[str | int, ...] = field(default=(), compare=False)
 
 
 def of_pod(template: Mapping[str, Any]) -> Iterator[Reference]:
@@ -77,7 +79,9 @@ def of_pod(template: Mapping[str, Any]) -> Iterator[Reference]:
     """
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     networks = (_networks(annotations.get(annotation, "")) for annotation in NETWORKS)
-    for reference in chain(_found(template["spec"], table("kubernetes/references")), *networks):
+    for reference in chain(
+        _found(_Holder(template["spec"]), table("kubernetes/references")), *networks
+    ):
         if reference.name and (reference.kind, reference.name) not in BUILT_IN:
             yield reference
 
@@ -88,36 +92,51 @@ def scheduler(template: Mapping[str, Any]) -> str | None:
     return None if name == DEFAULT_SCHEDULER else name
 
 
-def _found(value: Any, rows: Iterable[Mapping[str, Any]], volume: str = "") -> Iterator[Reference]:
-    """Yield the references in a mapping, according to rows. `volume` is the name of its volume."""
+class _Holder(NamedTuple):
+    """A mapping in a pod's spec, with its path, and the name of the volume that contains it."""
+
+    value: Any
+    path: tuple[str | int, ...] = ()
+    volume: str = ""
+
+
+def _found(holder: _Holder, rows: Iterable[Mapping[str, Any]]) -> Iterator[Reference]:
+    """Yield the references in a mapping, according to rows."""
     for row in rows:
         for path in row.get("in", ".").split():
-            for holder, inside in _holders(value, path.strip(".").split("."), volume):
+            for inner in _holders(holder, path.strip(".").split(".")):
                 if "within" in row:
-                    yield from _found(holder, row["within"], inside)
-                elif not holder.get("optional"):
-                    yield _reference(row, holder, inside)
+                    yield from _found(inner, row["within"])
+                elif not inner.value.get("optional"):
+                    yield _reference(row, inner)
 
 
-def _holders(value: Any, steps: Sequence[str], volume: str) -> Iterator[tuple[Any, str]]:
-    """Yield each mapping at a path, and the name of the volume that contains it."""
+def _holders(holder: _Holder, steps: Sequence[str]) -> Iterator[_Holder]:
+    """Yield each mapping at a path in a mapping."""
     if not steps or not steps[0]:
-        yield value, volume
+        yield holder
         return
+    value, path, volume = holder
     name = steps[0].removesuffix("[]")
     found = value.get(name)
-    for inner in (found or ()) if name != steps[0] else filter(None, [found]):
+    if name == steps[0]:
+        if found:
+            yield from _holders(_Holder(found, (*path, name), volume), steps[1:])
+        return
+    for number, inner in enumerate(found or ()):
         inside = inner.get("name", "") if name == "volumes" else volume
-        yield from _holders(inner, steps[1:], inside)
+        yield from _holders(_Holder(inner, (*path, name, number), inside), steps[1:])
 
 
-def _reference(row: Mapping[str, Any], holder: Mapping[str, Any], volume: str) -> Reference:
+def _reference(row: Mapping[str, Any], found: _Holder) -> Reference:
     """Return the reference of a row. In a volume without `items`, all keys are files."""
+    holder, path, volume = found
     name, use = holder.get(row["field"], ""), row.get("use", "")
     keys = [holder.get("key", "")] if row.get("in", "").endswith("KeyRef") else []
     if use == "files":
         keys = [item["key"] for item in holder.get("items") or [] if item.get("key")]
-    return Reference(row["kind"], name, keys=tuple(keys), use="" if keys else use, volume=volume)
+    path = (*path, row["field"])
+    return Reference(row["kind"], name, None, tuple(keys), "" if keys else use, volume, path)
 
 
 def _networks(annotation: str) -> Iterator[Reference]:

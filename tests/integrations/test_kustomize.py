@@ -444,43 +444,122 @@ def test_krm_needs_no_home_and_writes_no_files(tmp_path):
     assert [] == list(tmp_path.iterdir())
 
 
-def fields():
-    """The fields of a TrainingJob in the shipped configurations."""
-    kinds = load((INTEGRATION / "overlay/fields.yaml").read_text())
-    references = load((INTEGRATION / "overlay/name-references.yaml").read_text())
-    specs = [spec for kind in kinds.values() for spec in kind]
-    specs += [spec for kind in references["nameReference"] for spec in kind["fieldSpecs"]]
-    return [spec["path"] for spec in specs if spec["kind"] == "TrainingJob"]
+OVERLAY = INTEGRATION / "overlay"
+
+REMOVED = {"azureFile", "cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos"}
+"""Volumes of pods that CSI has replaced."""
+
+OTHERS = {"sshSecret": ["Secret"], "queue": ["LocalQueue", "Queue"]}
+"""Names of fields with which a job file refers to objects, but that pods do not have."""
 
 
-def has_field(node, path, whole):
-    """True if a schema has a field at a path. kustomize descends into lists by itself."""
-    while "$ref" in node or "items" in node or "allOf" in node:
-        node = node.get("items") or node.get("allOf", [node])[0]
-        if "$ref" in node:
-            node = whole["definitions"][node["$ref"].rpartition("/")[2]]
-    if not path:
-        return True
-    properties = node.get("properties", {})
-    child = properties.get(path[0], node.get("additionalProperties"))
-    if child is None or child is True:
-        return path[0] in properties or not node.get("properties")
-    return child is not False and has_field(child, path[1:], whole)
+def of_pods(rows, path=()):
+    """Yield the path and the kind of each field of a pod that contains the name of an object."""
+    for row in rows:
+        for part in row.get("in", "").split() or [""]:
+            inner = (*path, *(step.removesuffix("[]") for step in part.split(".") if step))
+            if "within" in row:
+                yield from of_pods(row["within"], inner)
+            elif not REMOVED & set(inner):
+                yield "/".join((*inner, row["field"])), row["kind"]
 
 
-def test_the_fields_of_the_configurations_exist():
+OF_POD = [*of_pods(load((ROOT / "schemas/kubernetes/references.json").read_text()))]
+OF_CONTAINER = [
+    (path.removeprefix("containers/"), kind) for path, kind in OF_POD if path.startswith("contain")
+]
+ROLES = sorted({role for name in names() for role in get(name).roles or ()})
+
+
+def resolved(node, whole):
+    """The schema of a value; of an item for a list, because kustomize descends into lists."""
+    while "$ref" in node or "items" in node:
+        node = node.get("items") or whole["definitions"][node["$ref"].rpartition("/")[2]]
+    return node
+
+
+def of_jobs(node, whole, path):
+    """Yield the path and the kind of each field of a job file with the name of an object.
+
+    A field below a name that the user chooses, such as that of a volume, has no path in kustomize.
+    """
+    for name, child in resolved(node, whole).get("properties", {}).items():
+        inner = f"{path}/{name}"
+        if name == "template":
+            yield from ((f"{inner}/spec/{own}", kind) for own, kind in OF_POD)
+        elif name in ("initContainers", "preflight"):
+            yield from ((f"{inner}/{own}", kind) for own, kind in OF_CONTAINER)
+        elif inner == "spec/roles":
+            for role in ROLES:
+                yield from of_jobs(child["additionalProperties"], whole, f"{inner}/{role}")
+        elif name in OTHERS:
+            yield from ((inner, kind) for kind in OTHERS[name])
+        else:
+            alike = [(own, kind) for own, kind in (*OF_CONTAINER, *OF_POD) if own == name]
+            yield from ((inner, kind) for _, kind in alike)
+            below = [pair for pair in (*OF_CONTAINER, *OF_POD) if pair[0].startswith(f"{name}/")]
+            if name in ("envFrom", "imagePullSecrets"):
+                yield from ((f"{path}/{own}", kind) for own, kind in below)
+            elif not below:
+                yield from of_jobs(child, whole, inner)
+
+
+def references():
+    """The path and the kind of each field of a job file with the name of an object."""
     whole = schema(names())
-    paths = [path for path in fields() if "options" not in path]
+    options = {
+        name
+        for path in (ROOT / "schemas/options").glob("*.json")
+        for name in load(path.read_text())
+    }
+    yield from of_jobs(whole["properties"]["spec"], whole, "spec")
+    for name in sorted(options & OTHERS.keys()):
+        yield from ((f"spec/options/{name}", kind) for kind in OTHERS[name])
 
-    assert len(paths) > 20
-    assert [] == [path for path in paths if not has_field(whole, path.split("/"), whole)]
+
+def listed(file):
+    """The path and the kind of each field of a TrainingJob in a shipped configuration."""
+    configuration = load((OVERLAY / f"{file}.yaml").read_text())
+    rows = configuration.pop("nameReference", [])
+    rows += [{"kind": kind, "fieldSpecs": specs} for kind, specs in configuration.items()]
+    return [
+        (spec["path"], row["kind"])
+        for row in rows
+        for spec in row["fieldSpecs"]
+        if spec["kind"] == "TrainingJob"
+    ]
 
 
-def test_the_configurations_list_the_roles_of_all_frameworks():
-    roles = {role for name in names() for role in get(name).roles or ()}
+def test_the_configuration_lists_every_field_with_the_name_of_an_object():
+    """Otherwise, kustomize renames an object, but not the reference of the job."""
+    found = listed("name-references")
+    of_example = ("spec/volumes/settings/configMap", "ConfigMap")
 
-    for field in ("image", "serviceAccountName"):
-        assert {f"spec/roles/{role}/{field}" for role in roles} <= set(fields())
+    assert len(found) == len({*found})
+    assert {*found} == {*references(), of_example}
+
+
+def images():
+    """The paths of all images in a job file."""
+    whole = schema(names())
+
+    def below(node, path):
+        for name, child in resolved(node, whole).get("properties", {}).items():
+            if f"{path}/{name}" == "spec/roles":
+                for role in ROLES:
+                    yield from below(child["additionalProperties"], f"{path}/{name}/{role}")
+            elif name == "image" or name.endswith("Image"):
+                yield f"{path}/{name}"
+            elif name != "template":  # kustomize finds the images of all containers
+                yield from below(child, f"{path}/{name}")
+
+    yield from below(whole["properties"]["spec"], "spec")
+
+
+def test_the_configuration_lists_every_image():
+    found = [path for path, kind in listed("fields") if kind == "images"]
+
+    assert {*found} == {path for path in images() if "initContainers" not in path}
 
 
 @pytest.mark.parametrize(

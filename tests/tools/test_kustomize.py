@@ -230,28 +230,30 @@ def test_kubectl_kustomize_piped_to_mlgen_gives_the_same_objects(kustomize, tool
 
 
 def test_every_configured_name_reference_is_updated(kustomize, tmp_path):
-    """Use a job that names an object in every listed field."""
+    """Use jobs that name an object in every listed field, one for each kind."""
     configuration = yaml.safe_load((INTEGRATION / "overlay/name-references.yaml").read_text())
-    job = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "mnist"}}
-    objects, paths = [job], []
+    objects, paths = [], []
     for reference in configuration["nameReference"]:
-        kind = reference["kind"]
-        objects.append({"apiVersion": "v1", "kind": kind, "metadata": {"name": kind.lower()}})
+        kind, group = reference["kind"], reference.get("group")
+        version = f"{group}/v1" if group else "v1"
+        objects.append({"apiVersion": version, "kind": kind, "metadata": {"name": kind.lower()}})
+        job = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob"}
+        objects.append(job | {"metadata": {"name": f"of-{kind.lower()}"}})
         for spec in reference["fieldSpecs"]:
             if spec["kind"] == "TrainingJob":
-                paths.append((spec["path"].split("/"), f"dev-{kind.lower()}"))
-                put(job, paths[-1][0], kind.lower())
+                paths.append((spec["path"].split("/"), kind.lower()))
+                put(objects[-1], paths[-1][0], kind.lower())
     kustomization = "resources: [all.yaml]\nnamePrefix: dev-\nconfigurations: [references.yaml]\n"
     files(tmp_path, kustomization=kustomization, references=yaml.safe_dump(configuration))
     (tmp_path / "all.yaml").write_text(yaml_text(objects))
 
-    built = keyed(kustomize(tmp_path)[0])["TrainingJob", None, "dev-mnist"]
+    built = keyed(kustomize(tmp_path)[0])
 
-    for path, name in paths:
-        value = built
+    for path, kind in paths:
+        value = built["TrainingJob", None, f"dev-of-{kind}"]
         for step in path:
             value = value[step]
-        assert name == value, path
+        assert f"dev-{kind}" == value, path
 
 
 def put(data, path, name):
