@@ -185,18 +185,21 @@ def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Tex
         more: texts that are not rendered, and come after the others.
     """
     merged, more = re.compile("|".join(map(re.escape, MERGED_GROUPS))), list(more)
-    pattern = re.compile(f"{merged.pattern}|{HEADLESS.pattern}")
+
+    def is_related(text: Text) -> bool:
+        return bool(merged.search(text.text) or HEADLESS.search(text.text))
+
     yield from (text for text in more if text.problem)
     texts = iter(texts)
     for text in texts:
-        if text.context or not pattern.search(text.text):
+        if text.context or not is_related(text):
             yield text
             continue
         every = [text, *bounded(texts, TEXT_BYTES)]
         context = context_of(each for each in (*every, *more) if merged.search(each.text))
         context = context._replace(jobs=_jobs_with_services(every))
         for each in every:
-            yield replace(each, context=context) if pattern.search(each.text) else each
+            yield replace(each, context=context) if is_related(each) else each
 
 
 def _jobs_with_services(texts: Collection[Text]) -> frozenset[tuple[str, str]]:

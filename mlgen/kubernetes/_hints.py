@@ -41,8 +41,10 @@ def for_field(name: str, kind: str, owner: str, root: str, version: KubeVersion 
     """
     fields, near = _fields(kind, version), _near(kind, owner, root, version)
     amounts = "write amounts under requests or limits" if kind == "ResourceRequirements" else ""
+    rows = table("hints")["pod fields"]
     return (
-        table("hints")["pod fields"].get(f"{kind}.{name}")
+        rows.get(f"{root}/{kind}.{name}")
+        or rows.get(f"{kind}.{name}")
         or did_you_mean(name, fields, SURE)
         or amounts
         or _move(name, near, version)

@@ -65,8 +65,8 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
         storage.patch(job, container, role.spec.volumes, (*role.spec.command, *role.spec.args)),
     ]
     if role.spec.security_context:
-        own = {"name": container, "securityContext": dict(role.spec.security_context)}
-        patches.append({"spec": {"containers": [own]}})
+        context = {"name": container, "securityContext": dict(role.spec.security_context)}
+        patches.append({"spec": {"containers": [context]}})
     for patch in (*patches, *(with_host_ports(role, item) for item in role.spec.templates)):
         pod = merged(pod, patch)
     training = _training_container_of(role, pod)

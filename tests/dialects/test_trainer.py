@@ -338,14 +338,10 @@ def test_the_user_of_a_pod_can_read_the_private_key(pod, policy, mode):
     text, _ = mlgen.convert([trainjob(), mpi_runtime(pod, **policy)])
 
     (converted,) = load_all(text)
-    spec = converted["spec"]
-    pods = [
-        spec.get("template", {}),
-        *(role.get("template", {}) for role in spec["roles"].values()),
-    ]
-    volumes = [each for pod in pods for each in pod.get("spec", {}).get("volumes", [])]
-    volumes = [each["secret"] for each in volumes if each["name"] == "mpi-ssh-auth"]
-    keys = [item["mode"] for each in volumes for item in each["items"] if item["path"] == "id_rsa"]
+    holders = [converted["spec"], *converted["spec"]["roles"].values()]
+    volumes = [each["volumes"]["mpi-ssh-auth"] for each in holders if "volumes" in each]
+    items = [item for each in volumes for item in each["secret"]["items"]]
+    keys = [item["mode"] for item in items if item["path"] == "id_rsa"]
     assert set(keys) == {mode}
 
 

@@ -52,6 +52,11 @@ KNOWN = {
 """The roles of the fixtures, by framework. Random roles are rarely valid."""
 
 
+OF_KUBERNETES = (dict, list)
+SHAPELESS = {"type", "description", "examples", "items", "required", "minLength", "pattern"}
+"""The keywords of a value whose shape only the API of Kubernetes describes."""
+
+
 class Writer:
     """Generates values that match a part of the schema."""
 
@@ -68,6 +73,10 @@ class Writer:
             return self.random.choice(node["enum"])
         kinds = node.get("type", "object")
         kind = self.random.choice(kinds) if isinstance(kinds, list) else kinds
+        examples = [each for each in node.get("examples", ()) if isinstance(each, OF_KUBERNETES)]
+        inner = node.get("items", node)
+        if kind in ("object", "array") and examples and set(inner) <= SHAPELESS:
+            return self.random.choice([each for each in examples if each])
         return getattr(self, kind)(node)
 
     def null(self, _node):

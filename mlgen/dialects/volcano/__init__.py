@@ -33,7 +33,7 @@ VOLCANO, DEFAULT = "volcano", "default-scheduler"
 HOSTFILE_FOLDER = "/etc/mpi"
 """The folder of the hostfile that the plugin mpi adds to all pods."""
 
-PROCESSES = r"\bmpi(?:run|exec)\b[^;&|]*?\s--?(?:np|n|c)[\s=]+(\d{1,6})\b"
+PROCESSES = r"\bmpi(?:run|exec)\b[^;&|]{0,500}?\s--?(?:np|n|c)[\s=](\d{1,6})\b"
 """mpirun's number of processes in a command line."""
 
 PASSED_HOSTS = r"\s(?:-H|--?hosts?)[\s=]+[\"']?\$\{?MPI_HOST\b"
