@@ -11,6 +11,7 @@ from mlgen.frameworks._launch import launches_of
 from mlgen.frameworks._lifecycle import FIRST
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import RoleSpec, SuccessPolicy, TrainingJob, WaitFor
+from mlgen.jobfile.operators import distinguishes
 from mlgen.topology import INDEX, Env, Wait
 
 ROLES = ("master", "worker")
@@ -46,7 +47,8 @@ def members(job: TrainingJob) -> list[Member]:
 
     Kubernetes can insert a replica's index into a value, but cannot add a number to it. So two
     roles with the same fields are merged into one, `rank`, whose index is the rank. Otherwise,
-    each replica of the second role gets its own Job, with its rank as a literal value.
+    each replica of the second role gets its own Job, with its rank as a literal value. They are not
+    merged if they read an operator's label with their role, or their index in it.
 
     Args:
         job: has at least one of the two roles.
@@ -57,7 +59,7 @@ def members(job: TrainingJob) -> list[Member]:
     (rest,) = others
     is_alike = replace(first, name=RANK, replicas=0) == replace(rest, name=RANK, replicas=0)
     named_alike = all((first.name in names) == (rest.name in names) for names in _named(job))
-    if is_alike and named_alike and not _meet_at(job):
+    if is_alike and named_alike and not _meet_at(job) and not distinguishes(first):
         size = first.replicas + rest.replicas
         waits = _merged_waits(first.wait_for)
         return [Member(replace(first, name=RANK, replicas=size, wait_for=waits), size, INDEX)]

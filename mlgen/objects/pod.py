@@ -5,7 +5,7 @@ same port number, the user's port is kept.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -18,6 +18,7 @@ from mlgen.objects import helpers as helper_settings
 from mlgen.objects import network, placement, security, storage
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import index_label, pod_labels, workload_name
+from mlgen.objects.operator_fields import with_own_fields
 from mlgen.objects.skeleton import filled
 from mlgen.objects.storage import pod_volumes, volume_mount
 from mlgen.topology import INDEX, INDEX_NAME, ConfigFiles, Helper, Mount, PodField, Role, Topology
@@ -79,7 +80,8 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
     spec = _waiting_last(helpers, _with_init_containers(role, helpers, pod))
     spec = _with_preflight(role, spec)
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
-    spec = security.without_token(with_index_variable(role, spec))
+    spec = with_own_fields(job, role, pod | {"spec": spec})
+    spec = security.without_token(with_index_variable(role, spec), _user_files(role))
     own = [helper_settings.resources(job, each) for each in RESOURCES]
     kept = helper_settings.resource_names(job)
     spec = placement.with_modest_helpers(topology, spec, own, kept)
@@ -93,6 +95,12 @@ def service_account(job: TrainingJob, role: Role) -> str | None:
     """
     default = workload_name(job, role) if role.rights else None
     return role.spec.service_account_name or default
+
+
+def _user_files(role: Role) -> Iterator[str]:
+    """Yield the contents of the files in the job file that the pods of a role mount."""
+    for volume in role.spec.volumes.values():
+        yield from map(str, (volume.get("files") or {}).values())
 
 
 def _plain_pod(job: TrainingJob, role: Role, helpers: list[Helper]) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.operators import TOKEN
 from mlgen.objects.skeleton import filled
 
 CONFINED: dict[str, Any] = {
@@ -37,14 +40,22 @@ root if there is no entry.
 AUTOMOUNT = "automountServiceAccountToken"
 
 
-def without_token(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod spec without a token for the Kubernetes API, unless the user configured one.
+def without_token(spec: dict[str, Any], files: Iterable[str] = ()) -> dict[str, Any]:
+    """Return a pod spec without a token for the Kubernetes API, unless the user needs one.
 
-    A spec that names a service account, or sets whether its token is mounted, is not changed:
+    A spec that names a service account, sets whether its token is mounted, or reads it in a
+    command, a variable, a probe or a file, is not changed:
     https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
+
+    Args:
+        spec: the spec.
+        files: the contents of the user's files in the pod.
     """
     configured = any(name in spec for name in ("serviceAccountName", "serviceAccount", AUTOMOUNT))
-    return spec if configured else spec | {AUTOMOUNT: False}
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    texts = chain(map(repr, containers), files)
+    needed = configured or any(re.search(TOKEN, text) for text in texts)
+    return spec if needed else spec | {AUTOMOUNT: False}
 
 
 def patch(job: TrainingJob, container: str) -> dict[str, Any]:

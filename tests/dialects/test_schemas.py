@@ -14,7 +14,8 @@ from mlgen.kubernetes.versions import KubeVersion
 
 FOLDER = ROOT / "schemas" / "resources"
 PROBLEMS = FOLDER / "problems.json"
-FILES = sorted(set(FOLDER.glob("*.json")) - {PROBLEMS})
+PODS = FOLDER / "operator_pods.json"
+FILES = sorted(set(FOLDER.glob("*.json")) - {PROBLEMS, PODS})
 NEWEST = KubeVersion(1, 37)
 REPLICA_TYPES = ("kubeflow", "mpi_operator", "kubedl")
 

@@ -1,0 +1,69 @@
+"""Labels, annotations, variables and files that operators give to pods, and mlgen does not.
+
+`schemas/resources/operator_pods.json` contains them. Its columns:
+
+    operators: by the name of an operator:
+        labels: a pattern of labels and annotations that it sets.
+        fields: the meaning of these: `job`, `role`, `index`, `namespace` or `queue`. With `of a
+            selector`, the value has this meaning in selectors, but differs in the pod itself.
+        variables: patterns of variables, with the fix.
+        files: patterns of files, with the fix.
+    selectors: by kind, the paths of its selectors of pods. `*` is any item of a list.
+    own: a pattern of labels that only mlgen and the Job controller set.
+    token: a pattern of texts that read the token of the pod's service account.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from mlgen.jobfile.model import RoleSpec
+from mlgen.resources import table
+
+OPERATORS: Mapping[str, Any] = table("resources/operator_pods")["operators"]
+
+FIELDS: dict[str, str] = {
+    key: meaning for row in OPERATORS.values() for key, meaning in row.get("fields", {}).items()
+}
+"""The meaning of labels and annotations."""
+
+OF_PODS = re.compile(r"metadata\.(labels|annotations)\['([^'\]]*)'\]")
+"""The path of a label or annotation in `fieldRef`."""
+
+TOKEN: str = table("resources/operator_pods")["token"]
+
+
+SELECTORS: Mapping[str, Sequence[str]] = table("resources/operator_pods")["selectors"]
+
+
+@lru_cache(maxsize=256)
+def operator_of(label: str) -> str:
+    """Return the operator that sets a label or annotation; "" if none does."""
+    rows = OPERATORS.items()
+    found = (name for name, row in rows if label in row.get("fields", ()) or _like(row, label))
+    return next(found, "")
+
+
+def _like(row: Mapping[str, Any], label: str) -> bool:
+    return re.fullmatch(row["labels"], label) is not None
+
+
+def is_of_job(label: str) -> bool:
+    """Return True for a label that only the pods of a job have."""
+    own = re.fullmatch(table("resources/operator_pods")["own"], label)
+    return own is not None or operator_of(label) != ""
+
+
+def hints(column: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each operator, and the patterns and fixes in its column `variables` or `files`."""
+    for name, row in OPERATORS.items():
+        yield from ((name, pattern, fix) for pattern, fix in row.get(column, {}).items())
+
+
+def distinguishes(spec: RoleSpec) -> bool:
+    """Return True if the pods of a role read an operator's label with their role or index."""
+    parts = (spec.env, spec.templates, spec.init_containers, spec.preflight)
+    found = OF_PODS.findall(json.dumps(parts, default=str))
+    return any(FIELDS.get(key) in ("role", "index") for _, key in found)
