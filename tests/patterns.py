@@ -559,9 +559,11 @@ def local() -> dict[str, list[str]]:
 
     Those that contain names of the input are given with examples.
     """
+    from mlgen.checks import operators, pod_names
     from mlgen.documents import files
     from mlgen.frameworks import _address_rules, _shell_rules
     from mlgen.integrations import helm
+    from mlgen.jobfile.operators import OPERATORS
     from mlgen.jobfile.validation import python_pattern
     from mlgen.kubernetes.addresses import host_pattern
     from mlgen.live import watch
@@ -576,6 +578,12 @@ def local() -> dict[str, list[str]]:
         "checks/cluster.py: label": [*data(CLUSTER, "vendors")],
         "checks/cluster.py: pattern": [*data(CLUSTER, "misplaced")],
         'checks/cluster.py: row.get("type", "")': found_in(CLUSTER, keys="type"),
+        r'checks/operators.py: rf"\b{name}="': [r"\bA="],
+        "checks/operators.py: pattern": [
+            *(pattern.pattern for _, pattern, _ in operators.FILES),
+            *(pattern.pattern for pattern, _ in operators.VARIABLES),
+        ],
+        "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.RULES],
         r'checks/references.py: rf"{re.escape(job.name)}-.+-\d+"': [r"a-.+-\d+"],
         "checks/storage.py: pattern": [data(CLUSTER, "checkpoints"), data(CLUSTER, "lost")],
         'checks/storage.py: row["like"]': [row["like"] for row in data(CLUSTER, "git")],
@@ -606,8 +614,11 @@ def local() -> dict[str, list[str]]:
         'frameworks/_variable_rules.py: row["pattern"]': [
             row["pattern"] for row in data(COMMANDS, "calls")
         ],
-        "frameworks/_variable_rules.py: key": [*data(COMMANDS, "operator_variables")],
         "integrations/helm.py: text.encode()": [each.pattern.decode() for each in helm._patterns()],  # noqa: SLF001
+        'jobfile/operators.py: row["labels"]': [row["labels"] for row in OPERATORS.values()],
+        'jobfile/operators.py: table("resources/operator_pods")["own"]': [
+            data("resources/operator_pods.json", "own")
+        ],
         "jobfile/hints.py: pattern": [*data("hints.json", "mappings")],
         "jobfile/schema.py: rf\"(?:^|(?<=[.] ))({'|'.join(map(re.escape, values))}): \"": [
             "(?:^|(?<=[.] ))(a|b): "

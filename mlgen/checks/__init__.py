@@ -15,6 +15,8 @@ from typing import Any
 from mlgen.checks import references
 from mlgen.checks.cluster import cluster_problems
 from mlgen.checks.job_file import path_in_job_file
+from mlgen.checks.operators import operator_problems
+from mlgen.checks.pod_names import name_problems
 from mlgen.checks.pods import ROLES, WORKLOADS, Located, Objects, pods_of, role_path, texts, title
 from mlgen.checks.sense import doubtful_values
 from mlgen.checks.storage import storage_problems
@@ -61,6 +63,8 @@ def job_problems(
         doubtful_values(job, job_file),
         cluster_problems(job, kube_version, job_file),
         storage_problems(job, job_file),
+        operator_problems(job, job_file or {}),
+        name_problems(job, job_file or {}),
         references.unused_claims(job),
         references.far_reaching_rights(job),
         references.restarts(job, plan, kube_version),

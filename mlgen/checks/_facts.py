@@ -20,7 +20,6 @@
     search_paths, shell_variables: patterns of variables that only a shell would expand.
     scripts: a pattern of variables whose value a shell runs.
     prose: a pattern of values that are sentences or JSON, which may contain any `$NAME`.
-    labels: a pattern of labels that only the pods of a job have.
     git: patterns of addresses that git cannot clone.
 """
 

@@ -14,8 +14,10 @@ from math import prod
 from typing import Any
 
 from mlgen.checks._facts import FACTS, at_pod, holders, in_job_file, problem
+from mlgen.checks.operators import own_labels, pod_labels
 from mlgen.checks.pods import POD, Located, Objects, Pods, name_of, role_path, value_at
 from mlgen.checks.sense import bytes_of, command_words
+from mlgen.jobfile.operators import is_of_job
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
@@ -363,12 +365,13 @@ def _selectors(job: Objects, pods: Pods) -> Iterator[Located]:
             (
                 f"{key}: {value}"
                 for key, value in needed
-                if field == "constraint" or value == job.name or re.fullmatch(FACTS["labels"], key)
+                if field == "constraint" or value == job.name or is_of_job(key)
             ),
             None,
         )
         if label:
-            yield at_pod(pods, at, rule, label=label, field=field, job=job.name)
+            own = own_labels(needed, job.name, [pod_labels(each) for each in job.pods])
+            yield at_pod(pods, at, rule, label=label, field=field, own=own)
 
 
 REFERENCE = re.compile(r"(?<![\\$])\$(?:\{(\w+)\}|([A-Za-z_]\w*))")

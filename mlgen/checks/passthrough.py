@@ -1,7 +1,8 @@
 """Documents → problems that depend on other documents.
 
 Training kinds that mlgen does not render, claims that the pods of a job cannot share, keys that a
-Secret or ConfigMap lacks, and names of objects that kustomize has renamed.
+Secret or ConfigMap lacks, selectors of pods that a job does not have, and names of objects that
+kustomize has renamed.
 """
 
 import re
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 from mlgen.checks._facts import at_pod, in_job_file, problem
 from mlgen.checks.pods import POD, Objects, items_of, value_at
+from mlgen.checks.selectors import JobPods, Selector, pods_of_job, selectors_of, unselected
 from mlgen.checks.storage import shared_claims
 from mlgen.documents.document import Document
 from mlgen.jobfile.excuses import unexcused
@@ -50,6 +52,10 @@ class Trainings(NamedTuple):
     """The kind, namespace and name of each object that a pod may refer to."""
     also: tuple[tuple[str, str], ...] = ()
     """The kind and name of each object that pods of other workloads refer to."""
+    jobs: tuple[JobPods, ...] = ()
+    """The pods of a job."""
+    selectors: tuple[Selector, ...] = ()
+    """One for each object that selects pods by labels of an operator."""
 
 
 class Referred(NamedTuple):
@@ -85,8 +91,12 @@ def shared(job: str, objects: Sequence[Object], document: Document) -> Trainings
             found = at_pod(pods, path, "no-key", kind=kind, name=name, key=key, hint="")
             located = document.located(in_job_file(found, document.data))
             uses.append((f"{kind} {_full_name(name, pods.item)}", key, located))
-    referred = tuple(_referred(own, document))
-    return Trainings(shared=tuple(claims), uses=tuple(dict.fromkeys(uses)), referred=referred)
+    return Trainings(
+        shared=tuple(claims),
+        uses=tuple(dict.fromkeys(uses)),
+        referred=tuple(_referred(own, document)),
+        jobs=(pods_of_job(own, document.data["metadata"]["name"]),),
+    )
 
 
 UNKNOWN = dict.fromkeys(("kind", "name", "other", "field"), "")
@@ -245,6 +255,7 @@ def trainings(document: Document) -> Trainings:
     warnings: list[tuple[str, Problem]] = []
     defined, single, contents = list[str](), list[str](), list[tuple[str, tuple[str, ...]]]()
     named, also = list[tuple[str, str, str]](), list[tuple[str, str]]()
+    selectors: list[Selector] = []
     for path, item in items_of(document.data):
         if not isinstance(item, dict):
             continue
@@ -265,6 +276,9 @@ def trainings(document: Document) -> Trainings:
             name = f"{item['kind']} {_full_name(str(metadata.get('name')), item)}"
             contents.append((name, of_item))
             warnings += ((name, document.located(each)) for name, each in _contents(path, item))
+        for selector in selectors_of(path, item):
+            problem_there = document.located(selector.problem)
+            selectors.append(selector._replace(problem=problem_there))
         group, kind = group_kind(item)
         if references.GROUPS.get(kind) == group and isinstance(metadata, dict):
             named.append((kind, str(metadata.get("namespace") or ""), str(metadata.get("name"))))
@@ -283,6 +297,7 @@ def trainings(document: Document) -> Trainings:
         keys=tuple(contents),
         named=tuple(named),
         also=tuple(also),
+        selectors=tuple(selectors),
     )
 
 
@@ -308,5 +323,9 @@ def across(found: Sequence[Trainings]) -> list[Problem]:
         *(warning for each in found for kind, warning in each.warnings if kind not in defined),
         *(warning for each in found for claim, warning in each.shared if claim in single),
         *_renamed(found),
+        *unselected(
+            [job for each in found for job in each.jobs],
+            (selector for each in found for selector in each.selectors),
+        ),
         *(replace(lack, hint=choice(key, of)) for _, key, lack, of in uses if of and key not in of),
     ]

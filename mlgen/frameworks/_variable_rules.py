@@ -43,7 +43,7 @@ def variable_problems(
 
 
 def _unset(topology: Topology, spec: RoleSpec, values: Mapping[str, str]) -> Iterator[Problem]:
-    """Report variables in scripts that a framework or an operator sets, but not in this job."""
+    """Report variables in scripts that a framework sets, but not in this job."""
     roles = roles_of(topology, spec.name)
     if not _is_unset(spec) or not roles:
         return
@@ -51,14 +51,12 @@ def _unset(topology: Topology, spec: RoleSpec, values: Mapping[str, str]) -> Ite
         texts = [word for word, _ in words]
         for index, (text, path) in enumerate(words):
             for name in missing_in(text, values) if "$" in text and " " not in text else ():
-                hints = COMMANDS["operator_variables"].items()
-                hint = next((hint for key, hint in hints if re.fullmatch(key, name)), "")
-                if not (hint or name in VARIABLES):
+                if name not in VARIABLES:
                     continue
                 flag = text if text.startswith("-") else texts[index - 1]
                 option = flag.partition("=")[0].lstrip("-").replace("-", "_")
                 own = f"PET_{option.upper()}"
-                hint = f"remove --{option}: mlgen sets {own}" if own in roles[0].env else hint
+                hint = f"remove --{option}: mlgen sets {own}" if own in roles[0].env else ""
                 hint = hint or _definition(topology, spec, name)
                 where = f"--{option}" if flag.startswith("-") else text
                 at = ("roles", spec.name, *path)

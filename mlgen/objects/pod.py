@@ -10,7 +10,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mlgen.jobfile.model import TrainingJob, containers_of, is_below
+from mlgen.jobfile.model import TrainingJob, containers_of, is_below, own_files
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar
@@ -100,7 +100,8 @@ def service_account(job: TrainingJob, role: Role) -> str | None:
 def _user_files(role: Role) -> Iterator[str]:
     """Yield the contents of the files in the job file that the pods of a role mount."""
     for volume in role.spec.volumes.values():
-        yield from map(str, (volume.get("files") or {}).values())
+        for _, files in own_files(volume):
+            yield from files.values()
 
 
 def _plain_pod(job: TrainingJob, role: Role, helpers: list[Helper]) -> dict[str, Any]:

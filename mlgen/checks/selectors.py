@@ -1,0 +1,141 @@
+"""Documents → selectors of pods by labels of an operator, which the pods of jobs do not have.
+
+`mlgen/jobfile/operators.py` describes the table of these labels and selectors.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from mlgen.checks._facts import problem
+from mlgen.checks.operators import own_labels, pod_labels
+from mlgen.checks.pods import Objects, value_at
+from mlgen.jobfile.operators import FIELDS, SELECTORS, is_of_job, operator_of
+from mlgen.kubernetes.objects import Object
+from mlgen.problems import Problem, ValuePath
+
+
+class JobPods(NamedTuple):
+    """The pods of a job, for selectors in other documents.
+
+    Attributes:
+        namespace: of the job; "" if it is not set.
+        name: the job's name in its file.
+        rendered: its name with its hash.
+        labels: the labels of its pods that only pods of a job have, for each workload.
+    """
+
+    namespace: str
+    name: str
+    rendered: str
+    labels: tuple[tuple[tuple[str, str | None], ...], ...]
+
+
+def pods_of_job(job: Objects, name: str) -> JobPods:
+    """Return the pods of a job.
+
+    Args:
+        job: its objects.
+        name: its name in its file.
+    """
+    every = [
+        tuple((key, value) for key, value in pod_labels(pods).items() if is_of_job(key))
+        for pods in job.distinct_pods
+    ]
+    namespace = job.items[0]["metadata"].get("namespace") or ""
+    return JobPods(namespace, name, job.name, _shared(tuple(dict.fromkeys(every))))
+
+
+@lru_cache(maxsize=64)
+def _shared(labels: tuple[tuple[tuple[str, str | None], ...], ...]) -> Any:
+    """Return an equal value that all jobs share, which saves memory."""
+    return labels
+
+
+class Selector(NamedTuple):
+    """A selector by labels of an operator.
+
+    Attributes:
+        namespace: of its object; "" if it is not set.
+        kind: of its object.
+        labels: the operator's labels in it, with their values.
+        problem: the problem if it selects no pod, without the job and the fix.
+    """
+
+    namespace: str
+    kind: str
+    labels: tuple[tuple[str, str], ...]
+    problem: Problem
+
+
+def selectors_of(path: ValuePath, item: Object) -> Iterator[Selector]:
+    """Yield the selectors of pods by labels of an operator in an object.
+
+    Args:
+        path: the path of the object in its document.
+        item: the object, which may be invalid.
+    """
+    for steps in SELECTORS.get(str(item.get("kind")), ()):
+        for at, selector in _values_at((), item, steps.split("/")):
+            pairs = [
+                (key, str(value))
+                for key, value in _required(selector, plain=item["kind"] == "Service")
+                if operator_of(key)
+            ]
+            if pairs:
+                namespace = value_at(item, ("metadata", "namespace")) or ""
+                there = Problem((*path, *at), "", "selector", warning=True)
+                yield Selector(str(namespace), str(item["kind"]), tuple(pairs), there)
+
+
+def _values_at(path: ValuePath, value: Any, steps: list[str]) -> Iterator[tuple[ValuePath, Any]]:
+    """Yield the values at a path, in which `*` is any item of a list, with their paths."""
+    if not steps:
+        yield path, value
+    elif steps[0] == "*":
+        for number, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _values_at((*path, number), item, steps[1:])
+    elif isinstance(value, dict) and steps[0] in value:
+        yield from _values_at((*path, steps[0]), value[steps[0]], steps[1:])
+
+
+def _required(selector: Any, *, plain: bool) -> Iterator[tuple[str, Any]]:
+    """Yield the labels that a selector requires, with their values."""
+    labels = selector if plain else value_at(selector, ("matchLabels",))
+    for key, value in labels.items() if isinstance(labels, dict) else ():
+        yield str(key), value
+    expressions = value_at(selector, ("matchExpressions",))
+    for each in expressions if isinstance(expressions, list) else ():
+        values = value_at(each, ("values", 0))
+        if values is not None and each.get("operator") == "In":
+            yield str(each.get("key")), values
+
+
+def unselected(jobs: Sequence[JobPods], selectors: Iterable[Selector]) -> Iterator[Problem]:
+    """Yield a problem for each selector by labels that the pods of its job do not have.
+
+    A selector without the name of a job is compared with the first job of its namespace.
+    """
+    by_name: dict[str, list[JobPods]] = {}
+    for job in jobs:
+        by_name.setdefault(job.name, []).append(job)
+    for selector in selectors:
+        named = [value for key, value in selector.labels if FIELDS.get(key, "").startswith("job")]
+        candidates = by_name.get(named[0], []) if named else jobs
+        for job in candidates:
+            if job.namespace and selector.namespace and job.namespace != selector.namespace:
+                continue
+            every = [dict(labels) for labels in job.labels]
+            if not any(
+                all(
+                    key in labels and labels[key] in (None, value) for key, value in selector.labels
+                )
+                for labels in every
+            ):
+                own = own_labels(selector.labels, job.rendered, every)
+                operator = operator_of(selector.labels[0][0])
+                values = {"kind": selector.kind, "operator": operator, "job": job.name, "own": own}
+                found = problem("operator-selector", selector.problem.path, **values)
+                yield replace(selector.problem, message=found.message, hint=found.hint)
+            break
