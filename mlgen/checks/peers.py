@@ -191,7 +191,8 @@ class Directory:
             reason = "a Service with this name does not exist"
             return _unknown(name, reason, hint) if is_reached else None
         if subdomain and subdomain != pods.subdomain[1]:
-            return _unknown(f"{host}.{subdomain}", f"{host} does not have that subdomain")
+            hint = f"use the address {host}.{pods.subdomain[1]}"
+            return _unknown(f"{host}.{subdomain}", f"{host} does not have that subdomain", hint)
         if svc == "svc" and namespace != (self.namespace or namespace):
             own = self.namespace
             message = (

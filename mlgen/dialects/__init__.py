@@ -220,8 +220,9 @@ def _jobs_with_services(texts: Collection[Text]) -> frozenset[tuple[str, str]]:
 def _named(document: Document) -> Iterator[tuple[str, str]]:
     """Yield the namespace and the name of an object, unless mlgen adds a suffix to its name."""
     metadata, spec = document.data.get("metadata"), document.data.get("spec")
-    has_suffix = isinstance(spec, dict) and bool({"nameSuffix", "matrix"} & set(spec))
-    if isinstance(metadata, dict) and isinstance(metadata.get("name"), str) and not has_suffix:
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        return
+    if "nameSuffix" not in metadata and not (isinstance(spec, dict) and "matrix" in spec):
         yield str(metadata.get("namespace") or ""), metadata["name"]
 
 

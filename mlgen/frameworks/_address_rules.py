@@ -101,7 +101,7 @@ def first_address(topology: Topology, spec: RoleSpec, port: str) -> str:
         if name in env:
             return f"$({name})" if has_port else f"$({name}){port}"
     first = spec if job.framework == "generic" else next(iter(topology.roles), spec)
-    return f"{job.name}-{first.name}-0.{job.name}{port}"
+    return f"{job.name}-{first.name}-0.{job.subdomain}{port}"
 
 
 def _is_first_alone(topology: Topology, spec: RoleSpec) -> bool:

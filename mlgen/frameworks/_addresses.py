@@ -41,7 +41,8 @@ def with_aliases(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
     for text in texts_with_name:
         for match in pattern.finditer(text):
             role = role_names[match["name"]]
-            if not all(names_service(match, n, job.namespace) for n in plain_names):
+            subdomains = (*plain_names, job.subdomain)
+            if not all(names_service(match, each, job.namespace) for each in subdomains):
                 continue
             for index in indexes(match["index"], len(replicas[role])):
                 if index < len(replicas[role]):

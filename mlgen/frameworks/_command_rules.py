@@ -608,7 +608,7 @@ def _hosts(job: TrainingJob, role: str, hosts: list[str]) -> str:
     """Return the addresses of a role's replicas, with the ports of these hosts; "" for no role."""
     ports = [host.rpartition(":")[2] for host in hosts] * job.replicas
     count = job.roles[role].replicas if role in job.roles else 0
-    return ",".join(f"{job.name}-{role}-{i}.{job.name}:{ports[i]}" for i in range(count))
+    return ",".join(f"{job.name}-{role}-{i}.{job.subdomain}:{ports[i]}" for i in range(count))
 
 
 def _address_variables(

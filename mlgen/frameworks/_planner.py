@@ -160,7 +160,7 @@ class Planner:
         return spec.port or self.ports.get(spec.name)
 
     def hosts(self, spec: RoleSpec, count: int | None = None, first: int = 0) -> Hosts:
-        """Return the host names of a role's replicas: `<job>-<role>-<i>.<job>`.
+        """Return the host names of a role's replicas: `<job>-<role>-<i>.<subdomain>`.
 
         A pod gets that name from its `hostname` and `subdomain` and the job's headless Service.
         The search list of its resolver adds the namespace and the cluster's domain:
@@ -176,7 +176,7 @@ class Planner:
         """
         job, domain = self.job, self.job.network.cluster_domain
         suffix = f".{job.namespace}.svc.{domain}" if domain else ""
-        subdomain = "" if self.is_split(spec) else f".{job.name}"
+        subdomain = "" if self.is_split(spec) else f".{job.subdomain}"
         count = spec.replicas if count is None else count
         before, after = f"{job.name}-{spec.name}-", f"{subdomain}{suffix}"
         if job.jobset and not self.is_split(spec):

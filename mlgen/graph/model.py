@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_resources import GPU
-from mlgen.objects.labels import config_name
+from mlgen.objects.labels import JOB, config_name
 from mlgen.output.pages import page
 from mlgen.output.summary import replicas_by_role, required, span
 from mlgen.result import Rendered
@@ -253,7 +253,7 @@ def _stores(rows: Sequence[Group]) -> Iterator[tuple[Box, Collection[int]]]:
 def _used(group: Group) -> Iterator[tuple[str, str, str]]:
     """Yield the kind, name and mount path of a pod's storage; the path is "" for variables."""
     mounts = {mount["name"]: mount["mountPath"] for mount in group.main.get("volumeMounts") or ()}
-    own = ("ConfigMap", config_name(str(group.pod.get("subdomain"))))
+    own = ("ConfigMap", config_name(group.workloads[0]["metadata"]["labels"][JOB]))
     for volume in group.pod.get("volumes") or ():
         path = mounts.get(volume["name"])
         kind, name = stored(volume)

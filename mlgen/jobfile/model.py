@@ -312,6 +312,7 @@ class Network:
     """
 
     cluster_domain: str | None = None
+    subdomain: str | None = None
     host: bool | None = None
     host_ports: HostPorts | None = None
     mesh: Literal["none", "native"] = "none"
@@ -475,6 +476,15 @@ class TrainingJob:
     jobset: bool = False
     converted: bool = False
     unwritten: frozenset[str] = frozenset()
+
+    @property
+    def subdomain(self) -> str:
+        """The subdomain of the pods, which is also the name of their headless Service.
+
+        A suffix of the job's name is also one of this name, because several jobs can be in use.
+        """
+        suffix = self.name.removeprefix(self.part_of) if self.part_of else ""
+        return f"{self.network.subdomain}{suffix}" if self.network.subdomain else self.name
 
     @property
     def watched(self) -> bool:

@@ -47,7 +47,7 @@ def service(
 def job_service(topology: Topology) -> dict[str, Any]:
     """Return the headless Service that gives every pod of the job a DNS name."""
     job = topology.job
-    service_metadata = metadata(job, job.name, "rendezvous")
+    service_metadata = metadata(job, job.subdomain, "rendezvous")
     return service(service_metadata, selector(job), only_ready=topology.only_ready)
 
 

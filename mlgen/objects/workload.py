@@ -41,7 +41,7 @@ def _stateful_set(topology: Topology, role: Role) -> dict[str, Any]:
     return filled(
         "statefulset",
         metadata=metadata(job, workload_name(job, role), role.name, role),
-        service=job.name,
+        service=job.subdomain,
         # A StatefulSet has no field to suspend it.
         replicas=0 if _is_suspended(topology, role) else role.replicas,
         selector=selector(job, role),

@@ -160,7 +160,7 @@ def packed(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
 
 
 def _is_service(job: TrainingJob, item: Object) -> bool:
-    return bool(item["kind"] == "Service" and item["metadata"]["name"] == job.name)
+    return bool(item["kind"] == "Service" and item["metadata"]["name"] == job.subdomain)
 
 
 def _jobset(topology: Topology, jobs: Sequence[tuple[Role, Object]]) -> Object:
@@ -177,6 +177,7 @@ def _jobset(topology: Topology, jobs: Sequence[tuple[Role, Object]]) -> Object:
         suspend=policy.suspend or placement.is_queued(topology) or None,
         managed_by=policy.managed_by,
         ttl=policy.ttl_seconds_after_finished,
+        subdomain=job.subdomain if job.network.subdomain else None,
         before_ready=False if topology.only_ready else None,
         operator=("Any" if topology.decides == "any" else "All") if jobs[1:] else None,
         deciding=deciding if jobs[1:] else None,

@@ -106,7 +106,7 @@ def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object
     roles = "|".join(sorted({re.escape(role.name) for role in topology.roles}))
     address = re.compile(
         rf"(?<![\w.-]){re.escape(plain)}-(?P<role>{roles})(?P<job>-\d+)?-(?P<index>{INDEX_FORMS})\."
-        rf"{re.escape(plain)}(?![\w-])"
+        rf"{re.escape(job.network.subdomain or plain)}(?![\w-])"
     )
     separate = {role.name for role in topology.roles if role.index is not None}
 
@@ -114,7 +114,7 @@ def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object
         role, index = match["role"], f"{match['job'] or ''}-{match['index']}"
         if job.jobset and not match["job"]:
             index = f"{index}-0-0" if role in separate else f"-0{index}"
-        return f"{job.name}-{role}{index}.{job.name}"
+        return f"{job.name}-{role}{index}.{job.subdomain}"
 
     service = host_pattern(_operator_names(topology, plain))
     names = [item["metadata"]["name"] for item in manifests if item.get("kind") == "ConfigMap"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+import mlgen
 from mlgen import dialects
 from mlgen.dialects.jobset import exclusive_affinity
 from mlgen.documents.document import Document, marked
@@ -776,11 +777,6 @@ def test_a_field_of_the_set_that_is_not_rendered_is_a_warning():
             "JobSet creates Kubernetes' own pod groups; mlgen does not",
         ),
         (
-            {"network": {"subdomain": "pods"}},
-            "spec.network.subdomain",
-            "mlgen sets the subdomain of the pods to llm, not pods",
-        ),
-        (
             {"network": {"publishNotReadyAddresses": False}},
             "spec.network.publishNotReadyAddresses",
             "with mlgen, the DNS names of pods resolve before the pods are ready",
@@ -809,17 +805,56 @@ def test_the_subdomain_of_the_set_is_no_difference():
     assert messages(jobset(replicated(pod={"subdomain": "llm"}), network=network)) == []
 
 
+def test_addresses_with_the_subdomain_of_the_set_resolve():
+    container = {"args": ["--server=llm-worker-0-0.pods:5000"]}
+    resource = jobset(replicated(container=container), network={"subdomain": "pods"})
+
+    items = mlgen.render(resource)
+
+    services = [item["metadata"]["name"] for item in items if item["kind"] == "Service"]
+    pods = [item["spec"]["template"]["spec"] for item in items if item["kind"] == "Job"]
+    assert services == ["pods"]
+    assert [pod["subdomain"] for pod in pods] == ["pods"]
+
+
+def test_an_address_with_another_subdomain_is_an_error():
+    container = {"args": ["--server=llm-worker-0-0.llm:5000"]}
+    resource = jobset(replicated(container=container), network={"subdomain": "pods"})
+
+    with pytest.raises(MlgenError, match=r"use the address llm-worker-0-0\.pods"):
+        mlgen.render(resource)
+
+
 @pytest.mark.parametrize(
-    ("version", "expected"),
-    [
-        ("v1alpha1", ["mlgen sets the subdomain of the pods to llm, not llm-worker"]),
-        ("v1alpha2", []),
-    ],
+    ("version", "expected"), [("v1alpha1", {"subdomain": "llm-worker"}), ("v1alpha2", None)]
 )
-def test_addresses_in_the_form_of_v1alpha1_are_a_warning(version, expected):
+def test_the_subdomain_of_addresses_in_the_form_of_v1alpha1_is_kept(version, expected):
     container = {"args": ["llm-worker-0-0.llm-worker"]}
 
-    assert messages(jobset(replicated(container=container), version=version)) == expected
+    spec, warnings = convert(jobset(replicated(container=container), version=version))
+
+    assert (spec.get("network"), warnings) == (expected, [])
+
+
+def test_addresses_of_v1alpha1_with_several_subdomains_are_an_error():
+    container = {"args": ["llm-worker-0-0.llm-worker", "llm-worker-0-1.llm"]}
+
+    ((path, message),) = problems(jobset(replicated(container=container), version="v1alpha1"))
+
+    assert path == "replicatedJobs[0].template.spec.template"
+    assert message.startswith("the address llm-worker-0-0.llm-worker does not resolve")
+
+
+def test_the_subdomain_of_the_set_is_kept():
+    coordinator = {"replicatedJob": "worker"}
+
+    spec, warnings = convert(
+        jobset(replicated(), network={"subdomain": "pods"}, coordinator=coordinator)
+    )
+
+    assert (spec["network"], warnings) == ({"subdomain": "pods"}, [])
+    metadata = spec["roles"]["worker-0"]["template"]["metadata"]
+    assert metadata["labels"]["jobset.sigs.k8s.io/coordinator"] == "llm-worker-0-0.pods"
 
 
 @pytest.mark.parametrize("field", ["labels", "annotations"])

@@ -49,6 +49,7 @@ def test_every_field_of_a_pod_has_its_place_in_the_template(path):
         "activeDeadlineSeconds",
         "priority",
         "serviceAccount",
+        "subdomain",
     }
 
     hints = {name: hint(name, {}, path) for name in names - elsewhere}

@@ -11,6 +11,7 @@ Each Job of a JobSet becomes a role of the framework `generic`, so its pods keep
 """
 
 import json
+import re
 from hashlib import sha1
 from shlex import quote
 from typing import Any
@@ -118,7 +119,8 @@ def _metadata(
     leader = jobset.spec.get("coordinator").value
     if leader:
         host = f"{leader['replicatedJob']}-{leader.get('jobIndex', 0)}-{leader.get('podIndex', 0)}"
-        values["coordinator"] = selected["coordinator"] = f"{name}-{host}.{name}"
+        domain = jobset.spec.get("network", "subdomain").value or name
+        values["coordinator"] = selected["coordinator"] = f"{name}-{host}.{domain}"
     if is_exclusive:
         selected["job-key"] = values["job-key"]
     text = json.dumps(job.pod_template.value)
@@ -192,23 +194,35 @@ def _write_claims(jobset: JobSet) -> None:
                     jobset.report("metadata-of-claim", claim.get("metadata", field), field=field)
 
 
-def _check_network(jobset: JobSet) -> None:
-    """Report a subdomain other than the JobSet's name, and names that resolve only when ready."""
+def _write_network(jobset: JobSet) -> None:
+    """Write a subdomain other than the JobSet's name. Report names that resolve only when ready."""
     network = jobset.spec.get("network")
     subdomain, not_ready = network.get("subdomain"), network.get("publishNotReadyAddresses")
     if subdomain and subdomain.value != jobset.builder.name:
-        jobset.report("subdomain", subdomain, subdomain=subdomain.value)
+        jobset.put(("spec", "network", "subdomain"), subdomain)
     if not_ready.value is False:
         jobset.report("names-of-unready-pods", not_ready)
 
 
-def _check_v1alpha1_addresses(jobset: JobSet) -> None:
-    """Report addresses in v1alpha1's own form, with a subdomain for each replicated Job."""
-    texts = {job: json.dumps(job.pod_template.value) for job in jobset.jobs}
-    for subdomain in [f"{jobset.builder.name}-{job.name}" for job in jobset.jobs]:
-        for job, text in texts.items():
-            if f".{subdomain}" in text:
-                jobset.report("subdomain", job.pod_template, subdomain=subdomain)
+def _write_v1alpha1_subdomain(jobset: JobSet) -> None:
+    """Write the subdomain of the addresses in v1alpha1, which has one for each replicated Job.
+
+    Report the addresses if they have several, because all pods of a job have the same.
+    """
+    name = jobset.builder.name
+    texts = [(job.pod_template, json.dumps(job.pod_template.value)) for job in jobset.jobs]
+    used = [
+        (subdomain, source, address)
+        for subdomain in (name, *(f"{name}-{job.name}" for job in jobset.jobs))
+        for source, text in texts
+        for address in re.findall(rf"[\w-]+-\d+\.{re.escape(subdomain)}(?![\w-])", text)[:1]
+    ]
+    subdomains = {subdomain for subdomain, _, _ in used}
+    for subdomain, source, address in used:
+        if len(subdomains) > 1 and subdomain != name:
+            jobset.report("subdomain", source, address=address, subdomain=subdomain)
+        elif subdomain != name:
+            jobset.put(("spec", "network", "subdomain"), source, subdomain)
 
 
 def _write_policies(jobset: JobSet) -> None:
@@ -302,7 +316,7 @@ GROUP = "jobset.x-k8s.io"
 
 
 def _convert(builder: Builder) -> None:
-    """Write the TrainingJob of a JobSet, and report addresses in the form of v1alpha1."""
+    """Write the TrainingJob of a JobSet."""
     jobset = JobSet(builder)
     if jobset.is_too_large():
         return
@@ -319,10 +333,10 @@ def _convert(builder: Builder) -> None:
     _check_coordinator(jobset)
     _write_claims(jobset)
     _drop_placement_annotations(jobset)
-    _check_network(jobset)
+    _write_network(jobset)
     builder.share_templates()
     if builder.resource.get("apiVersion").value == f"{GROUP}/v1alpha1":
-        _check_v1alpha1_addresses(jobset)
+        _write_v1alpha1_subdomain(jobset)
     # The roles of a replicated Job share one pod template, so each has reported the same problems.
     builder.collector = Collector(dict.fromkeys(builder.collector.problems))
 

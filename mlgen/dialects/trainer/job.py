@@ -92,7 +92,12 @@ class TrainJob:
     @property
     def leader(self) -> str:
         """The address of the first node."""
-        return f"{self.name}-{NODE}-0-0.{self.name}"
+        return f"{self.name}-{NODE}-0-0.{self.subdomain}"
+
+    @property
+    def subdomain(self) -> str:
+        """The subdomain of the pods."""
+        return str(self.jobset.get("network", "subdomain").value or self.name)
 
     @property
     def title(self) -> str:

@@ -217,7 +217,7 @@ def _apply_mpi(job: TrainJob) -> Callable[[Builder], None]:
     job.report("trainer-keys", runtime, secret=secret, quoted=quote(secret), option=job.option)
     nodes = (NODE, LAUNCHER) if job.has_launcher_as_node else (NODE,)
     # The launcher's pod resolves its bare host name at once.
-    domains = {NODE: f".{job.name}", LAUNCHER: ""}
+    domains = {NODE: f".{job.subdomain}", LAUNCHER: ""}
     lines = [
         f"{job.name}-{name}-0-{index}{domains[name]} slots={slots}\n"
         for name, count in job.counts.items()
