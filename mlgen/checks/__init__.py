@@ -38,6 +38,8 @@ def job_problems(
     objects: Sequence[Object],
     kube_version: KubeVersion,
     job_file: Mapping[str, Any] | None = None,
+    *,
+    jobset: bool = False,
 ) -> list[Problem]:
     """Return the problems of one job's objects, with their paths in the job file.
 
@@ -46,8 +48,9 @@ def job_problems(
         objects: all objects of the job.
         kube_version: the version of the cluster.
         job_file: the data of the job file, for the paths; None if there is none.
+        jobset: True if JobSet's controller runs the job.
     """
-    job = Objects(name, objects, alike=bool(job_file))
+    job = Objects(name, objects, alike=bool(job_file), jobset=jobset)
 
     def in_job_file(each: Located) -> Problem:
         if each.problem.code not in ("no-such-peer", "namespace", "port"):

@@ -414,7 +414,9 @@ def _init(job: Objects, pods: Pods) -> Iterator[Located]:
         # Arguments are for the image's own program, which may be any.
         is_known = container.get("command") or not container.get("args")
         if runs_once and is_known and is_sidecar(container):
-            yield at_pod(pods, path, "endless-init", name=container["name"])
+            # An image of a sidecar may also run once.
+            certain = is_sidecar({**container, "name": "", "image": ""})
+            yield at_pod(pods, path, "endless-init", certain=certain, name=container["name"])
         text = " ".join(map(str, container.get("command") or ())) if runs_once else ""
         loops = (re.split(LOOP, part, maxsplit=1) for part in re.split(r"[;\n]", text))
         found = (re.search(FACTS["opens"], loop[0]) for _, *loop in loops if loop)
@@ -454,7 +456,9 @@ def _names(_: Objects, pods: Pods) -> Iterator[Located]:
             name = value_at(container, steps)
             if isinstance(name, str) and name not in names and not natural(name):
                 hint = did_you_mean(name, names) or "write a name that exists"
-                yield at_pod(pods, (*path, *steps), "no-name", lack=lack, name=name, hint=hint)
+                certain = steps[0] != "readinessProbe" and "preStop" not in steps
+                values = {"lack": lack, "name": name, "hint": hint}
+                yield at_pod(pods, (*path, *steps), "no-name", certain=certain, **values)
 
 
 CHECKS = (_amounts, _machines, _slices, _visible, _selectors, _env, _init, _names)

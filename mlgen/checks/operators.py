@@ -91,8 +91,7 @@ def _fields(job: Objects, pods: Pods) -> Iterator[Located]:
         match = OF_PODS.fullmatch(str(value_at(pods.item, path)))
         kind, key = match.groups() if match else ("", "")
         operator = operator_of(key)
-        # With --as jobset, the pods have JobSet's labels.
-        is_set = key in (metadata.get(kind) or {}) or (operator == "JobSet" and not job.converted)
+        is_set = key in (metadata.get(kind) or {}) or (operator == "JobSet" and job.jobset)
         if operator and kind and not is_set:
             values = {"operator": operator, "kind": kind.removesuffix("s"), "key": key}
             yield at_pod(pods, path, "operator-field", **values, name=name)

@@ -37,6 +37,9 @@ BARE = re.compile(
 )
 """A host name that is a separate word, not part of a path, optionally with a port."""
 
+COMMENT = r"(?m)(?:^|(?<=\s))#.*"
+"""A comment in a script or a configuration file."""
+
 ELASTIC = "elastic-hosts"
 """The file with the names of all workers up to the maximum of an elastic job."""
 
@@ -138,11 +141,12 @@ class Directory:
         """Yield the addresses of the job's replicas in a text."""
         if not any(name in text.text for name in self.subdomains):
             return
-        for prefix, index, domain, port in DOTTED.findall(text.text):
+        written = re.sub(COMMENT, "", text.text) if "\n" in text.text else text.text
+        for prefix, index, domain, port in DOTTED.findall(written):
             address = Address(prefix, index, domain, port if text.has_ports else "")
             if self._is_of_job(address):
                 yield address
-        for prefix, index, port in BARE.findall(text.text):
+        for prefix, index, port in BARE.findall(written):
             if prefix in self.hosts or (prefix in self.names and port and text.has_ports):
                 yield Address(prefix, index, "", port if text.has_ports else "")
 

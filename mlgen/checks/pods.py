@@ -193,11 +193,13 @@ class Objects:
         name: the name of the job.
         items: all of its objects.
         alike: True if replicas of one role differ only in names, addresses and ports, as rendered.
+        jobset: True if JobSet's controller runs the job, and adds its labels to the pods.
     """
 
     name: str
     items: Sequence[Object]
     alike: bool = False
+    jobset: bool = False
 
     @cached_property
     def distinct(self) -> Sequence[Object]:

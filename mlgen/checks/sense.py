@@ -15,6 +15,7 @@ from mlgen.checks.job_file import path_in_job_file
 from mlgen.checks.pods import Objects, Pods, role_path
 from mlgen.kubernetes.quantity import parse
 from mlgen.problems import Problem, ValuePath, did_you_mean, from_row
+from mlgen.resources import table
 from mlgen.shell import OPTION, is_python, is_shell, program, text_index
 
 MIN_BYTES = 1 << 20
@@ -174,6 +175,8 @@ def _commands(container: dict[str, Any]) -> Doubts:
     """
     words = command_words(container)
     texts = [text for _, text in words]
+    # Without a command, the entrypoint of the image reads the words.
+    unknown = not container.get("command")
     if container.get("command") and re.search(r"\s", texts[0]):
         # The name of a file may have spaces.
         path, word = words[0]
@@ -193,17 +196,18 @@ def _commands(container: dict[str, Any]) -> Doubts:
             message = f'"{_shown(joined)}" is one word, which {program(texts[start])} rejects'
             option, script = joined.split(maxsplit=1)
             hint = f"write two words: {option}, {flow.flow(script)}"
-            yield path, Problem(path, message, "bad-value", hint)
+            yield path, Problem(path, message, "bad-value", hint, warning=unknown)
         elif not rest or (re.fullmatch(r"-\w*c", rest[-1]) and container.get("command")):
             message = f"{program(texts[start])} has no script to run"
-            yield path, Problem(path, message, "bad-value", "write the script as the next word")
+            hint = "write the script as the next word"
+            yield path, Problem(path, message, "bad-value", hint, warning=unknown)
     index = text_index(texts, start)
     reads_file = index is None and start < len(texts) and is_shell(texts[start])
     script = next((each for each in rest if reads_file and not re.fullmatch(OPTION, each)), "")
     if re.match(r"[^-]\S*\s", script):
         path, _ = words[texts.index(script)]
         message = f'{program(texts[start])} would look for a file named "{_shown(script)}"'
-        yield path, Problem(path, message, "launch", "write -c before it")
+        yield path, Problem(path, message, "launch", "write -c before it", warning=unknown)
     if index is None or index + 1 >= len(texts) or re.search(PARAMETERS, texts[index]):
         return
     name = texts[index + 1]
@@ -300,7 +304,8 @@ def _unshelled(container: dict[str, Any]) -> Doubts:
         elif not is_value and number and re.fullmatch(r"\S+\.(py|sh)[ \t]+-[^\n]+", word):
             message = f'{_shown(first)} would look for a file named "{_shown(word)}"'
             hint = f"write separate words: {flow.words(word, command=False)[1:-1]}"
-            yield path, Problem(path, message, "launch", hint)
+            starts = is_python(names[-1]) or names[-1] in table("frameworks/commands")["launchers"]
+            yield path, Problem(path, message, "launch", hint, warning=not starts)
 
 
 def _is_syntax(word: str) -> bool:
@@ -317,7 +322,9 @@ def _repeated(container: dict[str, Any]) -> Doubts:
         message = f'args repeats the command, "{_shown(" ".join(map(str, command)))}"'
         rest = [str(word) for word in args[len(command) :]]
         hint = f"write args: {flow.flow(rest)}" if rest else "remove args"
-        yield ("args", 0), Problem(("args", 0), message, "launch", hint)
+        # A program may ignore the words, a shell fails.
+        warning = not is_shell(name)
+        yield ("args", 0), Problem(("args", 0), message, "launch", hint, warning=warning)
 
 
 def command_words(container: Mapping[str, Any]) -> list[tuple[ValuePath, str]]:

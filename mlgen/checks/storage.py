@@ -7,12 +7,13 @@ its files.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, chain, islice
 from typing import Any
 
 from mlgen.checks._facts import FACTS, at_pod, holders, in_job_file, problem
 from mlgen.checks.cluster import node_count, own_terms
-from mlgen.checks.pods import Located, Objects, Pods, role_path, value_at
+from mlgen.checks.pods import Located, Objects, Pods, value_at
 from mlgen.checks.sense import command_words, few_bytes
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
@@ -104,7 +105,9 @@ def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
             parent, slash, _ = folder.rstrip("/").rpartition("/")
             outer = _holder(folders, parent) if slash else None
             if whole and re.fullmatch(FACTS["system"], folder):
-                yield at_pod(pods, (*at, "mountPath"), "system", **values)
+                # The volume may contain the files of the image. runc rejects these two.
+                certain = folder.rstrip("/") in ("", "/proc")
+                yield at_pod(pods, (*at, "mountPath"), "system", certain=certain, **values)
             elif whole and re.fullmatch(FACTS["file"], file):
                 yield at_pod(pods, (*at, "mountPath"), "directory", name=file)
             elif whole and re.fullmatch(FACTS["shared_memory"], folder) and _on_disk(volume):
@@ -116,17 +119,27 @@ def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
                 and not _is_filled(pods, container, name)
                 and not _creates(container)
             ):
-                yield at_pod(pods, (*at, "mountPath"), "system", **values)
+                yield at_pod(pods, (*at, "mountPath"), "system", certain=False, **values)
             if _is_read_only(mount, volume) and re.fullmatch(FACTS["scratch"], folder):
                 found = {**values, "label": "the program", "hint": WRITABLE}
                 yield at_pod(pods, (*at, "mountPath"), "read-only", **found)
             if (
                 outer
-                and _source(outer[2]) in READ_ONLY
+                and (_source(outer[2]) == "image" or _is_file(mount, outer[2]))
                 and file not in (_files(job, outer[2]) or ())
             ):
                 values["volume"] = outer[2]["name"]
                 yield at_pod(pods, (*at, "mountPath"), "nested", **values)
+
+
+def _is_file(mount: Object, outer: Object) -> bool:
+    """Return whether a mount in a read-only volume is a file.
+
+    The kubelet creates a directory at its path before it writes the volume: MakeNestedMountpoints
+    in pkg/volume/util/nested_volumes.go.
+    """
+    name = str(mount.get("subPath") or "").rpartition("/")[2]
+    return _source(outer) in READ_ONLY and bool(re.fullmatch(FACTS["file"], name))
 
 
 def _on_disk(volume: Object) -> bool:
@@ -333,7 +346,8 @@ def _missing_files(
     for at, mount, volume in mounts:
         files, file = of_volumes[id(volume)], str(mount.get("subPath") or "")
         if files and file and file not in files:
-            yield at_pod(pods, (*at, "subPath"), "no-file", **_missing(file, file, volume, files))
+            values = _missing(file, file, volume, files)
+            yield at_pod(pods, (*at, "subPath"), "no-file", certain=False, **values)
     if _creates(container):
         return
     commands = [words for _, words in _commands(_texts((), container))]
@@ -351,7 +365,8 @@ def _missing_files(
         files = of_volumes[id(holder[2])]
         file = path.removeprefix(holder[1]["mountPath"].rstrip("/")).lstrip("/")
         if files and file not in files:
-            yield at_pod(pods, at, "no-file", **_missing(path, file, holder[2], files))
+            values = _missing(path, file, holder[2], files)
+            yield at_pod(pods, at, "no-file", certain=number == script, **values)
         elif (
             number == script
             and _source(holder[2]) == "emptyDir"
@@ -492,12 +507,16 @@ def _few_bytes(job: Objects, pods: Pods) -> Iterator[Located]:
             continue
         for steps in sizes:
             if values := few_bytes(value_at(volume, steps)):
-                found = problem("few-bytes", (*role_path(pods.item), *default), **values)
-                yield Located(pods.item, (*path, *steps), found)
+                # The kubelet evicts a pod with a larger directory on disk.
+                certain = steps[0] == "emptyDir" and _on_disk(volume)
+                found = at_pod(pods, (*path, *steps), "few-bytes", certain=certain, **values)
+                there = (*found.problem.path, *default)
+                yield found._replace(problem=replace(found.problem, path=there))
     for name, item in job.of_kind("PersistentVolumeClaim").items():
         if values := few_bytes(value_at(item, ("spec", *STORAGE))):
+            # Many provisioners round up.
             found = problem("few-bytes", ("spec", "claims", name, *STORAGE), **values)
-            yield Located(item, (), found)
+            yield Located(item, (), replace(found, warning=True))
 
 
 def _git(path: ValuePath, git: Object) -> Iterator[Problem]:

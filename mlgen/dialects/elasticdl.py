@@ -107,7 +107,7 @@ def _read_arguments(builder: Builder) -> dict[str, SourceValue]:
         value = SWITCHES.get(full_name) if source.value is None else source.value
         if full_name in arguments:
             builder.report("duplicate-argument", SourceValue(full_name, source.path))
-        elif full_name and value is None:
+        if full_name and value is None:
             builder.report("no-value", SourceValue(full_name, source.path))
         elif full_name:
             arguments[full_name] = SourceValue(value, source.path)

@@ -77,8 +77,10 @@ def address_problem(
         is_other = expected.first and positions.get(own[1], 0) > 0
         role = own[1].rpartition("-")[0]
         names = {*job.roles, *(each.name for each in topology.roles)}
-        is_missing = label == host and role in ROLE_NAMES and role not in names
-        rule = "other-replica" if is_other else "no-such-host" if is_missing else ""
+        # Role worker-0 is the first Job of worker in a JobSet.
+        is_role = role in ROLE_NAMES or f"{role}-0" in names
+        is_missing = label == host and is_role and role not in names
+        rule = "other-replica" if is_other else "no-such-replica" if is_missing else ""
     elif re.fullmatch(like_a_role, label):
         rule = "no-such-host"
     port = re.search(r":\d+$", text)

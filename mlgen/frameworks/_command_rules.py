@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise
 
 from mlgen.bounds import NUMBER_DIGITS
-from mlgen.frameworks._address_rules import Expected, address_problem, first_address
+from mlgen.frameworks._address_rules import (
+    LOCALHOST,
+    Expected,
+    address_problem,
+    first_address,
+)
 from mlgen.frameworks._launch import (
     HOSTFILES,
     MEETING_BACKENDS,
@@ -111,6 +116,13 @@ class Launched:
         return self.replicas > 1 and bool(self.ranked or nodes or not row.in_each_pod)
 
     @property
+    def meets_own(self) -> bool:
+        """True if no address in the options may be of another job, whose pods may join."""
+        texts = [self.launch.options.get(name, "") for name in self.launch.launcher.addresses]
+        own = (f"{self.topology.job.name}-", *LOCALHOST)
+        return all(text.rpartition("//")[2].startswith(own) for text in texts if text)
+
+    @property
     def is_static(self) -> bool:
         """True if each launcher needs its rank. Other rendezvous backends assign the ranks."""
         backend = self.launch.options.get("rdzv_backend", self.spec.env.get("PET_RDZV_BACKEND"))
@@ -129,6 +141,7 @@ class Launched:
 def at_flag(launch: Launch, rule: str, role: str, /, **values: object) -> Problem:
     """Return a problem of a launcher in a role, at the first option that its texts name."""
     found = problem(rule, launch=launch, **values)
+    found = replace(found, warning=found.warning or launch.may_be_skipped)
     place = launch.place(f"{found.message} {found.hint}")
     hint = found.hint
     if place[:1] == ("volumes",):
@@ -192,7 +205,8 @@ def _nodes(launched: Launched) -> Iterator[Problem]:
         if bounds[0] > bounds[-1]:
             yield launched.problem("not-ordered", first=flag, second=f"its maximum, {bounds[-1]}")
         elif min(bounds) > everyone:
-            rule = "never-enough-nodes" if ranked else "too-many-nodes"
+            meets = ranked or (launched.meets_own and min(bounds) > launched.topology.job.replicas)
+            rule = "never-enough-nodes" if meets else "too-many-nodes"
             yield launched.problem(rule, **values, least=min(bounds), everyone=everyone)
         elif ranked and most == 1 < replicas:
             yield launched.alone(flag)

@@ -9,7 +9,7 @@ splits a script as a shell does, but expands no variables. A port that contains 
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
@@ -178,6 +178,7 @@ class Launch:
         paths: the path of each option.
         written: the spelling of each option, with its dashes.
         dashed: True if `--` ends the options.
+        may_be_skipped: True if a script may run another command instead.
     """
 
     program: str
@@ -187,6 +188,7 @@ class Launch:
     paths: Mapping[str, ValuePath] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
     dashed: bool = False
+    may_be_skipped: bool = field(default=False, compare=False)
 
     @property
     def launcher(self) -> Launcher:
@@ -249,6 +251,9 @@ File = tuple[str, str, ValuePath]
 """A file of a job file: absolute path in the container, content, and path below the role."""
 
 Files = tuple[File, ...]
+
+BRANCHES = r"\b(if|case|while|until)\b|\|\|[^\S\n]*(?!exit|true|:|echo|\{)\S|\w[^\S\n]*\(\)"
+"""Parts of a shell script that choose among commands: conditions, alternatives and functions."""
 
 LAUNCHES = 50
 """The number of launchers of a role that are checked. Rules compare each one with the others."""
@@ -322,7 +327,12 @@ def _read(spec: RoleSpec) -> Parts:
 @lru_cache(maxsize=8)
 def _parts(placed: Placed, files: Files, folder: str) -> Parts:
     commands, scripts = _commands(placed, {file[0]: file for file in reversed(files)}, folder)
-    launches = (launch for words in commands for launch in launches_in(words))
+    branches = {script.path for script in scripts if re.search(BRANCHES, script.text)}
+    launches = (
+        replace(launch, may_be_skipped=launch.path in branches)
+        for words in commands
+        for launch in launches_in(words)
+    )
     return tuple(commands), tuple(scripts), tuple(islice(launches, LAUNCHES))
 
 

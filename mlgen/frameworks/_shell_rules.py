@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import dropwhile
 
 from mlgen.frameworks._command_rules import at_flag
@@ -186,7 +187,9 @@ def _daemons(job: TrainingJob, spec: RoleSpec) -> Doubts:
         yield problem("daemon", path, command=" ".join(last))
     by_ssh = job.options.get("transport") == "ssh" and spec.name == "worker"
     several = [each for template in spec.templates for each in containers_of(template)]
-    if by_ssh and len(commands) == 1 and re.match(FOREVER, " ".join(last)) and not several:
+    # Without a command, the entrypoint of the image may start sshd.
+    replaces = spec.command and len(commands) == 1 and not several
+    if by_ssh and replaces and re.match(FOREVER, " ".join(last)):
         yield problem("no-sshd", path, command=" ".join(last))
 
 
@@ -277,7 +280,11 @@ def _meant(raw: str, launch: Launch) -> str:
 
 
 def _mpi(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
-    """Report a launcher in the workers, and a root user whom Open MPI refuses."""
+    """Report a launcher in the workers, and a root user whom Open MPI refuses.
+
+    `kubectl exec` also starts processes in a worker that runs another program.
+    """
+    reached = job.options.get("transport") != "ssh"
     several = not launch.launcher.in_each_pod and launch.program != "ray"
     launcher = job.roles.get("launcher")
     if not launcher or not several:
@@ -286,12 +293,13 @@ def _mpi(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
     if spec.name == "worker" and (
         waits or any(each.program == launch.program for each in launches_of(launcher))
     ):
-        yield at_flag(launch, "launcher-in-worker", spec.name)
+        found = at_flag(launch, "launcher-in-worker", spec.name)
+        yield replace(found, warning=found.warning or reached)
     if spec is launcher and "worker" in job.roles:
         own = words_of(job.roles["worker"])
         if own and own == launch.script:
             path = ("roles", "worker", "command")
-            yield problem("program-in-worker", path, text=" ".join(own))
+            yield replace(problem("program-in-worker", path, text=" ".join(own)), warning=reached)
     is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
     allowed = "allow_run_as_root" in launch.options or "ALLOW_RUN_AS_ROOT" in repr(spec)
     if (

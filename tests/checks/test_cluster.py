@@ -299,10 +299,10 @@ WRONG = [
         job(
             volumes={
                 "a": {"mountPath": "/app", "configMap": "a"},
-                "b": {"mountPath": "/app/data", "pvc": "b"},
+                "b": {"mountPath": "/app/data.json", "pvc": "b", "subPath": "data.json"},
             }
         ),
-        "cannot create /app/data, because the volume a around it is read-only",
+        "cannot create /app/data.json, because the volume a around it is read-only",
     ),
     (
         volume("/app", {"emptyDir": {}}, ["torchrun", "/app/run.py"]),
@@ -354,6 +354,12 @@ def test_a_value_that_no_cluster_can_use(document, message):
 
 
 RIGHT = {
+    "a directory in a ConfigMap, which the kubelet creates": job(
+        volumes={
+            "a": {"mountPath": "/app", "configMap": "a"},
+            "b": {"mountPath": "/app/data", "pvc": "b"},
+        }
+    ),
     "448 cores": job(resources={"cpu": 448, "memory": "24Ti"}),
     "a fraction of a core": job(resources={"cpu": "4000m"}),
     "16 GPUs": job(resources={"nvidia.com/gpu": 16}),

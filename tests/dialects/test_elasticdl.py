@@ -45,24 +45,35 @@ def test_arguments_are_passed_to_the_master(arguments):
         (["--minibatch_size=08"], {"minibatch_size": "08"}),
         (["--minibatch_size=1.5"], {"minibatch_size": "1.5"}),
         (["--yaml=a.yaml", "--force_use_kube_config_file"], {}),
+        (["--loss=a", "--loss=b"], {"loss": "b"}),
+        (["stray", "--loss=a"], {"loss": "a"}),
     ]
 
     for words, passed in rows:
         assert arguments(*words) == passed
 
 
-def test_wrong_arguments_are_rejected(reported):
+def test_wrong_arguments_are_reported(reported):
     rows = [
         (["--nonsense=1"], "unknown argument --nonsense, which ElasticDL logs and ignores"),
         (["--num_=1"], "unknown argument --num_"),
         (["--loss"], "argument --loss has no value"),
         (["--loss", "--use_async"], "argument --loss has no value"),
-        (["loss"], '"loss" is not an argument or the value of an argument'),
-        (["--loss=a", "b"], '"b" is not an argument or the value of an argument'),
+        (
+            ["loss"],
+            '"loss" is not an argument or the value of an argument, so ElasticDL ignores it',
+        ),
+        (
+            ["--loss=a", "b"],
+            '"b" is not an argument or the value of an argument, so ElasticDL ignores it',
+        ),
         (["--loss=a b"], "a shell splits a b into several words"),
         (["--loss='a"], "a shell splits 'a into several words"),
-        (["--loss=a", "--loss=b"], "duplicate argument --loss"),
-        (["--use_async", "--use_async"], "duplicate argument --use_async"),
+        (["--loss=a", "--loss=b"], "duplicate argument --loss; the last one takes effect"),
+        (
+            ["--use_async", "--use_async"],
+            "duplicate argument --use_async; the last one takes effect",
+        ),
         (["--num_ps_pods=a"], 'expected an integer, got "a"'),
         (["--num_workers=2"], "--num_workers and worker.count are mutually exclusive"),
         (["--worker_image=a", "--job_name=b"], "--job_name differs from metadata.name, m"),

@@ -209,16 +209,17 @@ def test_a_job_that_kubedl_would_not_run_is_an_error():
             "spec.gpus",
             "with gpus, KubeDL creates workers that run mpirun themselves",
         ),
-        (
-            job("TFJob", {"Worker": {}}, runPolicy={"backoffLimit": 1}),
-            "spec.runPolicy",
-            "KubeDL ignores runPolicy, and reads its fields from spec",
-        ),
     ]
 
     assert [problems(resource) for resource, _, _ in rows] == [
         [(path, message)] for _, path, message in rows
     ]
+
+
+def test_a_run_policy_that_kubedl_does_not_read_has_no_effect():
+    resource = job("TFJob", {"Worker": {}}, runPolicy={"backoffLimit": 1}, cleanPodPolicy="All")
+
+    assert spec_of(resource)["runPolicy"] == {"cleanPodPolicy": "All", "backoffLimit": 2147483647}
 
 
 def test_a_run_policy_of_an_mpijob_is_read():

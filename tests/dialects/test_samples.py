@@ -27,8 +27,6 @@ def samples(folder, *kinds):
 FILES = [*samples(KUBERAY, "RayJob", "RayCluster"), *samples(APP_WRAPPER, "AppWrapper")]
 
 REJECTED = {
-    "ray-cluster.autoscaler-v2": "all worker groups have 0 replicas",
-    "ray-cluster.autoscaler": "all worker groups have 0 replicas",
     "ray-job.interactive-mode": "in InteractiveMode, KubeRay waits until you submit a program",
     "ray-job.use-existing-raycluster": "the job runs on a RayCluster of KubeRay",
     "wrapped-failing-pytorch-job": 'the container would look for a program named "sleep 10; exit',

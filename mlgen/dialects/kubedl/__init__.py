@@ -37,6 +37,8 @@ def write_job(builder: Builder, rules: Rules) -> None:
     replica_types = write_roles(builder, rules)
     if rules.framework != "mpi":
         builder.report("unread-run-policy", builder.spec.get("runPolicy"))
+        own = {k: v for k, v in builder.spec.value.items() if k != "runPolicy"}
+        builder.resource = SourceValue({**builder.resource.value, "spec": own})
     for role in builder.roles:
         _write_spot_pods(builder, role, replica_types[role])
     if rules.framework in OWN:

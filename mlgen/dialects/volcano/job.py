@@ -270,7 +270,7 @@ class VolcanoJob(Resource):
                 if defaults:
                     hint = choice(f"--{name}", [f"--{option}" for option in defaults])
                 self.report("unknown-argument", item, plugin=plugin, hint=hint)
-                continue
+                return
             default = defaults[name]
             is_bool = isinstance(default, bool)
             if not equals:
@@ -279,7 +279,9 @@ class VolcanoJob(Resource):
             if value is None:
                 wanted = "true or false" if is_bool else "a non-negative integer"
                 example = f"--{name}={str(default).lower()}"
-                self.report("argument", item, wanted=wanted, name=name, text=text, example=example)
+                values = {"plugin": plugin, "wanted": wanted, "name": name, "text": text}
+                self.report("argument", item, example=example, **values)
+                return
             self.arguments[plugin, name] = SourceValue(value, item.path)
 
     def _validate(self) -> None:
