@@ -422,7 +422,9 @@ def _render_job(
             collector.extend(gitops.warnings(job, topology, options.target))
             manifests = gitops.adapted(topology, manifests, options.target)
             settings = gitops.settings(topology, manifests, options.target)
-        job_problems = checks.job_problems(job.name, manifests, options.kube_version, document.data)
+        job_problems = checks.job_problems(
+            job.name, manifests, options.kube_version, document.data, jobset=job.jobset
+        )
         collector.extend(_independent(job_problems, topology.problems))
         if job.security.profile:
             profile = job.security.profile

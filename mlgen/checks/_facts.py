@@ -40,20 +40,16 @@ def problem(rule: str, path: ValuePath, /, **values: object) -> Problem:
     return from_row(FACTS["problems"][rule], path, "combination", **values)
 
 
-def at_pod(
-    pods: Pods, path: ValuePath, rule: str, /, *, certain: bool = True, **values: object
-) -> Located:
+def at_pod(pods: Pods, path: ValuePath, rule: str, /, **values: object) -> Located:
     """Return the problem of a value in a pod, by default at the role in the job file.
 
     Args:
         pods: the pods.
         path: of the value in their object.
         rule: the name of the row.
-        certain: False for a warning: some image may work with the value.
         **values: the values of the placeholders.
     """
-    found = problem(rule, role_path(pods.item), **values)
-    return Located(pods.item, path, replace(found, warning=found.warning or not certain))
+    return Located(pods.item, path, problem(rule, role_path(pods.item), **values))
 
 
 def in_job_file(found: Located, job_file: Mapping[str, Any]) -> Problem:

@@ -416,7 +416,9 @@ def _init(job: Objects, pods: Pods) -> Iterator[Located]:
         if runs_once and is_known and is_sidecar(container):
             # An image of a sidecar may also run once.
             certain = is_sidecar({**container, "name": "", "image": ""})
-            yield at_pod(pods, path, "endless-init", certain=certain, name=container["name"])
+            yield at_pod(pods, path, "endless-init", name=container["name"]).as_warning(
+                unless=certain
+            )
         text = " ".join(map(str, container.get("command") or ())) if runs_once else ""
         loops = (re.split(LOOP, part, maxsplit=1) for part in re.split(r"[;\n]", text))
         found = (re.search(FACTS["opens"], loop[0]) for _, *loop in loops if loop)
@@ -458,7 +460,7 @@ def _names(_: Objects, pods: Pods) -> Iterator[Located]:
                 hint = did_you_mean(name, names) or "write a name that exists"
                 certain = steps[0] != "readinessProbe" and "preStop" not in steps
                 values = {"lack": lack, "name": name, "hint": hint}
-                yield at_pod(pods, (*path, *steps), "no-name", certain=certain, **values)
+                yield at_pod(pods, (*path, *steps), "no-name", **values).as_warning(unless=certain)
 
 
 CHECKS = (_amounts, _machines, _slices, _visible, _selectors, _env, _init, _names)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -88,6 +88,11 @@ class Located(NamedTuple):
     item: Object
     path: ValuePath
     problem: Problem
+
+    def as_warning(self, *, unless: bool = False) -> "Located":
+        """Return an error as a warning, because some image may work."""
+        warning = self.problem.warning or not unless
+        return self._replace(problem=replace(self.problem, warning=warning))
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,9 @@ def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
             if whole and re.fullmatch(FACTS["system"], folder):
                 # The volume may contain the files of the image. runc rejects these two.
                 certain = folder.rstrip("/") in ("", "/proc")
-                yield at_pod(pods, (*at, "mountPath"), "system", certain=certain, **values)
+                yield at_pod(pods, (*at, "mountPath"), "system", **values).as_warning(
+                    unless=certain
+                )
             elif whole and re.fullmatch(FACTS["file"], file):
                 yield at_pod(pods, (*at, "mountPath"), "directory", name=file)
             elif whole and re.fullmatch(FACTS["shared_memory"], folder) and _on_disk(volume):
@@ -119,7 +121,7 @@ def _mounts(job: Objects, pods: Pods) -> Iterator[Located]:
                 and not _is_filled(pods, container, name)
                 and not _creates(container)
             ):
-                yield at_pod(pods, (*at, "mountPath"), "system", certain=False, **values)
+                yield at_pod(pods, (*at, "mountPath"), "system", **values).as_warning()
             if _is_read_only(mount, volume) and re.fullmatch(FACTS["scratch"], folder):
                 found = {**values, "label": "the program", "hint": WRITABLE}
                 yield at_pod(pods, (*at, "mountPath"), "read-only", **found)
@@ -347,7 +349,7 @@ def _missing_files(
         files, file = of_volumes[id(volume)], str(mount.get("subPath") or "")
         if files and file and file not in files:
             values = _missing(file, file, volume, files)
-            yield at_pod(pods, (*at, "subPath"), "no-file", certain=False, **values)
+            yield at_pod(pods, (*at, "subPath"), "no-file", **values).as_warning()
     if _creates(container):
         return
     commands = [words for _, words in _commands(_texts((), container))]
@@ -366,7 +368,7 @@ def _missing_files(
         file = path.removeprefix(holder[1]["mountPath"].rstrip("/")).lstrip("/")
         if files and file not in files:
             values = _missing(path, file, holder[2], files)
-            yield at_pod(pods, at, "no-file", certain=number == script, **values)
+            yield at_pod(pods, at, "no-file", **values).as_warning(unless=number == script)
         elif (
             number == script
             and _source(holder[2]) == "emptyDir"
@@ -509,14 +511,16 @@ def _few_bytes(job: Objects, pods: Pods) -> Iterator[Located]:
             if values := few_bytes(value_at(volume, steps)):
                 # The kubelet evicts a pod with a larger directory on disk.
                 certain = steps[0] == "emptyDir" and _on_disk(volume)
-                found = at_pod(pods, (*path, *steps), "few-bytes", certain=certain, **values)
+                found = at_pod(pods, (*path, *steps), "few-bytes", **values).as_warning(
+                    unless=certain
+                )
                 there = (*found.problem.path, *default)
                 yield found._replace(problem=replace(found.problem, path=there))
     for name, item in job.of_kind("PersistentVolumeClaim").items():
         if values := few_bytes(value_at(item, ("spec", *STORAGE))):
             # Many provisioners round up.
-            found = problem("few-bytes", ("spec", "claims", name, *STORAGE), **values)
-            yield Located(item, (), replace(found, warning=True))
+            small = problem("few-bytes", ("spec", "claims", name, *STORAGE), **values)
+            yield Located(item, (), small).as_warning()
 
 
 def _git(path: ValuePath, git: Object) -> Iterator[Problem]:
