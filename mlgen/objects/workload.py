@@ -95,13 +95,13 @@ def _job(topology: Topology, role: Role) -> dict[str, Any]:
 def _is_suspended(topology: Topology, role: Role) -> bool:
     """Return True if a role is suspended, with the job or until others are complete or ready.
 
-    Kueue resumes a single Job. It holds a pod group by scheduling gates instead, so it would never
-    resume the Jobs and StatefulSets of these pods. JobSet suspends its Jobs itself.
+    Kueue suspends a Job in a queue when it is created, with its webhook or else its controller, and
+    resumes it (kubernetes-sigs/kueue, pkg/controller/jobframework/defaults.go and reconciler.go).
+    A second `kubectl apply` must not suspend it again. Kueue holds a pod group by scheduling gates,
+    so it would never resume the Jobs of these pods. JobSet suspends its Jobs itself.
     """
-    if topology.job.jobset:
+    if topology.job.jobset or placement.is_queued(topology):
         return False
-    if topology.job.scheduling.gang == "kueue":
-        return placement.is_single_job(topology)
     return topology.job.run_policy.suspend or bool(role.orders)
 
 

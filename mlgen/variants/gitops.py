@@ -51,7 +51,6 @@ from typing import Any, Literal
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.groups import is_built_in
-from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import (
     DECIDES,
@@ -160,16 +159,11 @@ def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> 
 def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str]) -> Object:
     """Return a manifest without fields that controllers change, and with the hash of the job.
 
-    The pods of TensorBoard have no hash, because they need not restart with the job.
-
-    Kueue suspends Jobs with its label when they are created
-    (kubernetes-sigs/kueue, pkg/controller/jobframework/defaults.go), and a sync must not suspend
-    them again. `replicas: 1` is omitted so that the supervisor can scale a StatefulSet.
+    The pods of TensorBoard have no hash, because they need not restart with the job. `replicas: 1`
+    is omitted so that the supervisor can scale a StatefulSet.
     """
     kind, spec = manifest["kind"], manifest.get("spec", {})
     if kind == "Job":
-        if KUEUE_QUEUE in manifest["metadata"]["labels"]:
-            manifest = _without(manifest, "suspend")
         return _with_template_metadata(manifest, lambda meta: _labeled(meta, set_hash))
     if kind == "StatefulSet":
         if topology.supervised and spec["replicas"] == 1:

@@ -174,7 +174,7 @@ def _jobset(topology: Topology, jobs: Sequence[tuple[Role, Object]]) -> Object:
     return filled(
         "jobset",
         metadata=own,
-        suspend=policy.suspend or placement.is_queued(topology) or None,
+        suspend=(policy.suspend and not placement.is_queued(topology)) or None,
         managed_by=policy.managed_by,
         ttl=policy.ttl_seconds_after_finished,
         subdomain=job.subdomain if job.network.subdomain else None,

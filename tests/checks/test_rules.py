@@ -390,10 +390,10 @@ def test_every_pod_belongs_to_the_gang(objects):
 
 
 @each_file("^    kueue.x-k8s.io/queue-name:")
-def test_a_job_that_kueue_admits_itself_is_suspended_and_the_only_workload(objects):
+def test_a_job_that_kueue_admits_itself_is_the_only_workload_and_suspended_by_kueue(objects):
     queued = [o for o in objects if "kueue.x-k8s.io/queue-name" in o["metadata"]["labels"]]
     for item in queued:
-        assert item["spec"]["suspend"] is True
+        assert "suspend" not in item["spec"]
         assert [item] == list(workloads(objects))
 
 

@@ -82,11 +82,13 @@ def test_a_job_is_suspended_by_the_run_policy(suspend):
 KUEUE = Scheduling("kueue", queue="team")
 
 
-def test_kueue_unsuspends_a_single_job_of_its_queue():
-    manifest = built(scheduling=KUEUE)
+@pytest.mark.parametrize("suspend", [True, False])
+def test_only_kueue_suspends_a_single_job_of_its_queue(suspend):
+    """Otherwise, a second kubectl apply would stop it."""
+    manifest = built(scheduling=KUEUE, run_policy=RunPolicy(suspend=suspend))
 
     assert manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
-    assert manifest["spec"]["suspend"] is True
+    assert "suspend" not in manifest["spec"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ INSTANCE = "app.kubernetes.io/instance"
 OPTIONS = "argocd.argoproj.io/sync-options"
 HEALTH = "argocd.argoproj.io/ignore-healthcheck"
 FLUX = "kustomize.toolkit.fluxcd.io"
-QUEUE = "kueue.x-k8s.io/queue-name"
 SET = "mlgen.dev/set"
 
 GOLDEN = [
@@ -163,8 +162,6 @@ def common(item):
             metadata.pop("annotations", None)
     if item["kind"] == "Job":
         item["spec"].pop(TTL, None)
-        if QUEUE in item["metadata"]["labels"]:
-            item["spec"].pop("suspend", None)
     if item["kind"] == "Service":
         item["spec"]["selector"].pop(SET, None)
     if item["kind"] == "StatefulSet" and item["spec"].get("replicas") == 1:
@@ -295,16 +292,6 @@ def test_flux_substitutes_no_variables_in_scripts():
 
     assert scripts
     assert {annotations(item)[f"{FLUX}/substitute"] for item in scripts} == {"disabled"}
-
-
-@pytest.mark.parametrize("target", ["argocd", "flux"])
-def test_a_sync_does_not_suspend_a_job_that_kueue_has_admitted(target):
-    file = ROOT / "fixtures/jax-kueue.yaml"
-    (without_tool,) = of_kind(manifests(file), "Job")
-    (with_tool,) = of_kind(manifests(file, target), "Job")
-
-    assert without_tool["spec"]["suspend"] is True
-    assert "suspend" not in with_tool["spec"]
 
 
 def test_an_unknown_tool_is_an_error():
