@@ -31,6 +31,7 @@ from mlgen.objects.labels import is_rendered_jobset
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath, limited_hints, severe
 from mlgen.result import Foreign, Options, Rendered, Result
 from mlgen.topology import Topology
+from mlgen.variants import reapply
 
 if TYPE_CHECKING:
     from mlgen.variants.matrix import Combination
@@ -449,6 +450,7 @@ def _render_job(
         topology,
         tuple(manifests),
         settings=tuple(settings),
+        reapply="" if options.target else reapply.warning(topology),
         combination=combination,
     )
     return rendered, [*collector.problems]

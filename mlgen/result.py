@@ -78,6 +78,7 @@ class Rendered:
         prerequisites: objects that the job refers to, but that the input does not contain. Empty
             for tools that see only a part of the manifests.
         settings: lines to add to the configuration of the GitOps tool.
+        reapply: how to apply the job again; "" if any way is right, or a GitOps tool applies it.
         combination: values of the matrix for this job. None without a matrix.
     """
 
@@ -89,6 +90,7 @@ class Rendered:
     objects: tuple[Object, ...]
     prerequisites: "tuple[Prerequisite, ...]" = ()
     settings: tuple[str, ...] = ()
+    reapply: str = ""
     combination: "Combination | None" = None
 
 

@@ -85,6 +85,8 @@ def summary(rendered: Rendered) -> str:
     if topology.supervised:
         lines += _wrapped(f"the supervisor {_supervision(topology)}")
         lines += _wrapped(f"supervisor permissions: {PERMISSIONS}")
+    if rendered.reapply:
+        lines += _wrapped(rendered.reapply)
     if topology.cleanup:
         lines.append(f"  cleanup after training: {topology.cleanup}")
     return "\n".join([*lines, *(f"  {line}" for line in rendered.settings)])
