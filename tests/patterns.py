@@ -594,6 +594,9 @@ def local() -> dict[str, list[str]]:
         r'dialects/mpi_operator.py: rf"--{bound}-(?:np|num-proc)[\s=]+(\d{{1,9}}\b)"': [
             r"--min-(?:np|num-proc)[\s=]+(\d{1,9}\b)"
         ],
+        r'dialects/jobset/__init__.py: rf"[\w-]+-\d+\.{re.escape(subdomain)}(?![\w-])"': [
+            r"[\w-]+-\d+\.a(?![\w-])"
+        ],
         "documents/files.py: TYPE % name": [files.TYPE % "kind"],
         "frameworks/_address_rules.py: "
         r'rf"(?:{re.escape(job.name)}|{re.escape(job.part_of or job.name)})-(.+-\d+)"': [
@@ -640,7 +643,7 @@ def local() -> dict[str, list[str]]:
         "variants/name_hash.py: "
         r'rf"(?<![\w.-]){re.escape(plain)}-(?P<role>{roles})(?P<job>-\d+)?-(?P<index>'
         r'{INDEX_FORMS})\." '
-        r'rf"{re.escape(plain)}(?![\w-])"': [
+        r'rf"{re.escape(job.network.subdomain or plain)}(?![\w-])"': [
             rf"(?<![\w.-])a-(?P<role>a|b)(?P<job>-\d+)?-(?P<index>{INDEX_FORMS})\.a(?![\w-])"
         ],
     }
