@@ -27,12 +27,14 @@ def operator_problems(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Pro
 
 
 def _of_texts(job: Objects, pods: Pods) -> Iterator[Located]:
-    """Report labels, files and variables of an operator in the texts of all containers."""
+    """Report labels, files and variables of an operator in commands, probes and files."""
     for path, container in pods.containers():
+        names = {item["name"] for item in container.get("env") or ()}
         for text in texts_of(job, pods, path, container):
-            yield from _labels(job, pods, text)
-            yield from _files(container, pods, text)
-            yield from _variables(container, pods, text)
+            if text.label not in names:
+                yield from _labels(job, pods, text)
+                yield from _files(container, pods, text)
+                yield from _variables(container, pods, text)
 
 
 PodLabels = Mapping[str, str | None]
@@ -56,8 +58,10 @@ def own_labels(selected: Iterable[tuple[str, str]], name: str, every: Sequence[P
     """
     own: dict[str, str] = {}
     for key, value in selected:
-        meaning = FIELDS.get(key, "").partition(" ")[0]
-        if meaning == "job":
+        meaning = FIELDS.get(key, "").partition(" of a ")[0]
+        if meaning == "job and role":
+            own |= {JOB: name} | _own_role(value.removeprefix(f"{name}-"), every)
+        elif meaning == "job":
             is_own = f"{name}-".startswith(f"{value}-")
             own[JOB] = name if is_own else value
         elif meaning == "role":
@@ -92,6 +96,7 @@ def _fields(job: Objects, pods: Pods) -> Iterator[Located]:
         kind, key = match.groups() if match else ("", "")
         operator = operator_of(key)
         is_set = key in (metadata.get(kind) or {}) or (operator == "JobSet" and job.jobset)
+        is_set = is_set or (key == "job-name" and pods.item["kind"] == "Job")
         if operator and kind and not is_set:
             values = {"operator": operator, "kind": kind.removesuffix("s"), "key": key}
             yield at_pod(pods, path, "operator-field", **values, name=name)
@@ -147,7 +152,7 @@ SETS = r"\b(source|eval|read)\b|(^|\n) *\. "
 
 
 def _variables(container: Object, pods: Pods, text: Text) -> Iterator[Located]:
-    """Report variables of an operator that a script uses, but nothing sets."""
+    """Report variables of an operator that a script uses without a value."""
     if "$" not in text.text or container.get("envFrom") or re.search(SETS, text.text):
         return
     known = {item["name"] for item in container.get("env") or ()}

@@ -269,7 +269,7 @@ def _in_script(names: set[str], script: str) -> set[str]:
 ASSIGNMENT = (
     r"(?:^|[\s;&])([A-Za-z_]\w*)=(?:\"?\$\{?(\w+)\}?\"?(?=[\s;&|)]|$)|(?!\"?\$\{\w+[#%/:]))"
 )
-"""An assignment in a shell, and the variable whose whole value it copies, if any.
+"""An assignment in a shell, and the variable from which it copies the whole value, if any.
 
 An assignment of a part of a variable is none, because it may be the variable itself.
 """

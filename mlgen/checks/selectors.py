@@ -121,7 +121,11 @@ def unselected(jobs: Sequence[JobPods], selectors: Iterable[Selector]) -> Iterat
     for job in jobs:
         by_name.setdefault(job.name, []).append(job)
     for selector in selectors:
-        named = [value for key, value in selector.labels if FIELDS.get(key, "").startswith("job")]
+        named = [
+            value
+            for key, value in selector.labels
+            if FIELDS.get(key, "").partition(" of ")[0] == "job"
+        ]
         candidates = by_name.get(named[0], []) if named else jobs
         for job in candidates:
             if job.namespace and selector.namespace and job.namespace != selector.namespace:

@@ -120,7 +120,7 @@ def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     by_role = replica_types(builder, rules)
     builder.report("ai-master", by_role.pop("aimaster", NOTHING))
     for role, replica_type in by_role.items():
-        path, template = ("spec", "roles", role), replica_type.get("template")
+        path, template = ("spec", "roles", role), with_job_label(replica_type.get("template"))
         main = main_container(builder, template, _container_name(builder, template, rules))
         if main:
             builder.role(role, template, main, rules.port)
@@ -132,6 +132,26 @@ def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
             if policy == "ExitCode":
                 builder.put((*path, "retryableExitCodes"), restart, list(rules.retryable))
     return by_role
+
+
+JOB_NAME, OWN_NAME = (f"metadata.labels['{key}']" for key in ("job-name", "mlgen.dev/job"))
+"""The operators' label with the job's name, and mlgen's. A Job sets the first one to its own name.
+
+pkg/apis/common/v1/constants.go of kubeflow/common, and api/v1/constants.go of KubeDL.
+"""
+
+
+def with_job_label(template: SourceValue) -> SourceValue:
+    """Return a pod template that reads the name of the job from mlgen's label."""
+
+    def own(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: own(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [own(item) for item in value]
+        return OWN_NAME if value == JOB_NAME else value
+
+    return SourceValue(own(template.value), template.path)
 
 
 def warn_of_template(builder: Builder, template: SourceValue, policy: str) -> None:

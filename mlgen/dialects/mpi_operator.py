@@ -24,6 +24,7 @@ from mlgen.dialects._kubeflow_common import (
     run_policy,
     warn_of_template,
     warn_of_worker_restarts,
+    with_job_label,
     write_slots,
 )
 from mlgen.dialects._schemas import read
@@ -128,7 +129,7 @@ def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     elif rules.transport == "ssh":
         builder.report("no-workers", replicas or worker)
     for role, replica_type in replica_types.items():
-        template = replica_type.get("template")
+        template = with_job_label(replica_type.get("template"))
         main = _main_container(builder, role, template)
         if main.get("command").value and not any(main.get("command").value):
             # The operator's example leaves the worker's command empty in this way.
@@ -164,6 +165,11 @@ def _without_fields(source: SourceValue, *names: str) -> SourceValue:
     """Return a mapping without these fields, at the same place."""
     fields = {name: value for name, value in source.value.items() if name not in names}
     return SourceValue(fields, source.path)
+
+
+INDEX_LABEL = "training.kubeflow.org/replica-index"
+"""The label with the index of a worker, from 1 if the launcher is a worker: workerReplicaIndexLabel
+in pkg/controller/mpi_job_controller.go."""
 
 
 def _write_framework(
@@ -202,6 +208,8 @@ def _write_framework(
         write_slots(builder)
     if works.value:
         builder.put(("spec", "options", "runLauncherAsWorker"), works)
+        if rules.transport == "ssh" and INDEX_LABEL in str(replica_types["worker"].value):
+            builder.report("shifted-index", replica_types["worker"].get("template"))
     if is_elastic:
         _write_elastic(builder, launcher, int(bool(works.value)))
 

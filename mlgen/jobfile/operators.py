@@ -4,8 +4,9 @@
 
     operators: by the name of an operator:
         labels: a pattern of labels and annotations that it sets.
-        fields: the meaning of these: `job`, `role`, `index`, `namespace` or `queue`. With `of a
-            selector`, the value has this meaning in selectors, but differs in the pod itself.
+        fields: the meaning of these: `job`, `role`, `job and role`, `index`, `namespace` or
+            `queue`. With `of a selector`, it is used for selectors, because the pod itself has
+            another value.
         variables: patterns of variables, with the fix.
         files: patterns of files, with the fix.
     selectors: by kind, the paths of its selectors of pods. `*` is any item of a list.

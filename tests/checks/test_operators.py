@@ -307,3 +307,61 @@ def test_labels_that_the_pods_have_are_selected():
     other = service() | {"spec": {"selector": selector}}
 
     assert not [each for each in problems(volcano_job({}), other) if each.code == "selector"]
+
+
+def test_the_name_of_the_job_is_not_the_name_of_its_job():
+    """The operators set job-name to the name of the job; a Job, to its own name."""
+    job = pytorch_job({"A": field("job-name")})
+    native = {
+        "apiVersion": "mlgen.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "p"},
+        "spec": {
+            "framework": "generic",
+            "image": "i",
+            "command": ["t"],
+            "env": {"A": field("job-name")},
+            "roles": {"worker": {"replicas": 2}},
+        },
+    }
+
+    assert value(pods(job)["p-worker"], "A") == "metadata.labels['mlgen.dev/job']"
+    assert value(pods(native)["p-worker"], "A") == "metadata.labels['job-name']"
+    assert not problems(job)
+    assert not problems(native)
+
+
+def test_variables_of_mlgen_are_not_reported():
+    """The launcher's variables name the hostfile, also in init containers without it."""
+    mpi = "training.kubeflow.org/replica-index"
+    launcher = {
+        "spec": {"initContainers": [container("a", {})], "containers": [container("l", {})]}
+    }
+    worker = {"spec": {"containers": [container("w", {"I": field(mpi)})]}}
+    job = pytorch_job() | {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"}
+    roles = {
+        "Launcher": {"replicas": 1, "template": launcher},
+        "Worker": {"replicas": 2, "template": worker},
+    }
+    job["spec"] = {"mpiReplicaSpecs": roles}
+    shifted = job | {"spec": {**job["spec"], "runLauncherAsWorker": True}}
+    messages = [each.message for each in problems(shifted)]
+
+    assert not [each for each in problems(job) if each.code == "volume"]
+    assert any("replica-index of the operator's workers begins at 1" in each for each in messages)
+    assert not any("begins at 1" in each.message for each in problems(job))
+
+
+def test_a_selector_of_the_head_of_ray():
+    group = {"rayStartParams": {}, "template": {"spec": {"containers": [container("h", {})]}}}
+    cluster = {"headGroupSpec": group, "workerGroupSpecs": []}
+    job = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": "r"},
+        "spec": {"entrypoint": "python t.py", "rayClusterSpec": cluster},
+    }
+    head = service() | {"spec": {"selector": {"ray.io/identifier": "r-head"}}}
+    found = [each.hint for each in problems(job, head) if each.code == "selector"]
+
+    assert found == ["write mlgen.dev/job: r and mlgen.dev/role: head"]
