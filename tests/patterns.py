@@ -580,8 +580,7 @@ def local() -> dict[str, list[str]]:
         'checks/cluster.py: row.get("type", "")': found_in(CLUSTER, keys="type"),
         r'checks/operators.py: rf"\b{name}="': [r"\bA="],
         "checks/operators.py: pattern": [
-            *(pattern.pattern for _, pattern, _ in operators.FILES),
-            *(pattern.pattern for pattern, _ in operators.VARIABLES),
+            pattern for _, pattern, _ in (*operators.FILES, *operators.VARIABLES)
         ],
         "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.RULES],
         r'checks/references.py: rf"{re.escape(job.name)}-.+-\d+"': [r"a-.+-\d+"],

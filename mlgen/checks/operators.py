@@ -117,27 +117,27 @@ def _references(pods: Pods) -> Iterator[tuple[ValuePath, str]]:
                 yield (*at, "downwardAPI", "items", number, *end), f"the file {item.get('path')}"
 
 
-KEYS = re.compile(rf"({'|'.join(re.escape(key) for key in FIELDS if '/' in key)})(?:=([\w.-]*))?")
+KEYS = rf"({'|'.join(re.escape(key) for key in FIELDS if '/' in key)})(?:=([\w.-]*))?"
 """The labels of operators with a prefix, and the value with which a command compares one."""
 
 
 def _labels(job: Objects, pods: Pods, text: Text) -> Iterator[Located]:
     """Report commands that look for labels of an operator, which the pods do not have."""
-    for key, value in KEYS.findall(text.text) if "/" in text.text else ():
+    for key, value in re.findall(KEYS, text.text) if "/" in text.text else ():
         every = [pod_labels(each) for each in job.pods]
         if not any(key in labels for labels in every):
             own = own_labels([(key, value or job.name)], job.name, every)
             yield located(pods, text, "operator-label", label=text.label, key=key, own=own)
 
 
-FILES = [(operator, re.compile(pattern), fix) for operator, pattern, fix in hints("files")]
-VARIABLES = [(re.compile(pattern), fix) for _, pattern, fix in hints("variables")]
+FILES = [*hints("files")]
+VARIABLES = [*hints("variables")]
 
 
 def _files(container: Object, pods: Pods, text: Text) -> Iterator[Located]:
     """Report files of an operator that a container reads, but does not mount."""
     for operator, pattern, fix in FILES if "/" in text.text else ():
-        match = pattern.search(text.text)
+        match = re.search(pattern, text.text)
         mounts = (str(mount["mountPath"]) for mount in container.get("volumeMounts") or ())
         if match and not any(is_below(match[0], mount) for mount in mounts):
             values = {"label": text.label, "path": match[0], "operator": operator}
@@ -157,6 +157,6 @@ def _variables(container: Object, pods: Pods, text: Text) -> Iterator[Located]:
         return
     known = {item["name"] for item in container.get("env") or ()}
     for name in dict.fromkeys(re.findall(USED, text.text)):
-        fix = next((fix for pattern, fix in VARIABLES if pattern.fullmatch(name)), "")
+        fix = next((fix for _, pattern, fix in VARIABLES if re.fullmatch(pattern, name)), "")
         if fix and name not in known and not re.search(rf"\b{name}=", text.text):
             yield located(pods, text, "operator-variable", label=text.label, name=name, hint=fix)

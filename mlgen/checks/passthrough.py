@@ -324,7 +324,7 @@ def across(found: Sequence[Trainings]) -> list[Problem]:
         *(warning for each in found for claim, warning in each.shared if claim in single),
         *_renamed(found),
         *unselected(
-            [job for each in found for job in each.jobs],
+            (job for each in found for job in each.jobs),
             (selector for each in found for selector in each.selectors),
         ),
         *(replace(lack, hint=choice(key, of)) for _, key, lack, of in uses if of and key not in of),

@@ -217,13 +217,20 @@ OPTION = (
 )
 PIPE = rf"(?:\$\(|`) ?(?:echo|printf)(?: -n| ['\"]?%s(?:\\n)?['\"]?)? {NAME} ?\| ?"
 
+LAST = (
+    r"g?awk [^|\n]{0,40}\$\(?NF\b|sed [^|\n]{0,20}\.\*-|rev ?\| ?cut [^|\n]{0,20}\| ?rev\b"
+    r"|grep -\w{0,3}o\w{0,3} [^|\n]{0,20}(?:\$['\"]?|\+['\"]? ?\| ?tail -\S{0,3}1)"
+    r"|tr -(?:cd|dc) ['\"]?\[?0-9"
+)
+"""Commands that print the last part of a name, or its digits."""
+
+END = r"[^`\n]{0,40}?(?:`|\)(?=[\s\"';&)]|$))"
+
 RULES: tuple[tuple[str, str, Callable[[Use, re.Match[str]], str]], ...] = (
     ("name-rank", ENDS, _index),
     ("name-rank", r"\$\{(?P<name>\w+)##?(?P<prefix>[\w.-]{0,99}-)\}", _after),
-    ("name-rank", rf"{PIPE}g?awk [^|\n]{{0,40}}\$\(?NF\)?[^)`\n]{{0,9}}[)`]", _index),
-    ("name-rank", rf"{PIPE}sed [^|\n]{{0,20}}\.\*-[^)`\n]{{0,9}}[)`]", _index),
-    ("name-rank", rf"{PIPE}rev ?\| ?cut [^|\n]{{0,20}}\| ?rev ?[)`]", _index),
-    ("name-rank", rf"{PIPE}grep -\w{{0,3}}o\w{{0,3}} [^|\n]{{0,20}}\$['\"]? ?[)`]", _index),
+    ("name-rank", rf"{PIPE}(?:{LAST}){END}", _index),
+    ("name-rank", rf"\$\((?:{LAST})[^`\n]{{0,20}}<<< ?{NAME} ?\)", _index),
     ("name-rank", PYTHON, _index),
     (
         "name-rank",

@@ -3,13 +3,13 @@
 `mlgen/jobfile/operators.py` describes the table of these labels and selectors.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mlgen.checks._facts import problem
-from mlgen.checks.operators import own_labels, pod_labels
+from mlgen.checks.operators import PodLabels, own_labels, pod_labels
 from mlgen.checks.pods import Objects, value_at
 from mlgen.jobfile.operators import FIELDS, SELECTORS, is_of_job, operator_of
 from mlgen.kubernetes.objects import Object
@@ -112,34 +112,38 @@ def _required(selector: Any, *, plain: bool) -> Iterator[tuple[str, Any]]:
             yield str(each.get("key")), values
 
 
-def unselected(jobs: Sequence[JobPods], selectors: Iterable[Selector]) -> Iterator[Problem]:
+def unselected(jobs: Iterable[JobPods], selectors: Iterable[Selector]) -> Iterator[Problem]:
     """Yield a problem for each selector by labels that the pods of its job do not have.
 
-    A selector without the name of a job is compared with the first job of its namespace.
+    A selector without the name of a job is compared with the first job of its namespace. An unset
+    namespace may be any.
     """
-    by_name: dict[str, list[JobPods]] = {}
+    known: dict[tuple[str, str], JobPods] = {}
     for job in jobs:
-        by_name.setdefault(job.name, []).append(job)
+        for name in (job.name, ""):
+            for namespace in (job.namespace, ANY):
+                known.setdefault((name, namespace), job)
     for selector in selectors:
-        named = [
-            value
-            for key, value in selector.labels
-            if FIELDS.get(key, "").partition(" of ")[0] == "job"
-        ]
-        candidates = by_name.get(named[0], []) if named else jobs
-        for job in candidates:
-            if job.namespace and selector.namespace and job.namespace != selector.namespace:
-                continue
-            every = [dict(labels) for labels in job.labels]
-            if not any(
-                all(
-                    key in labels and labels[key] in (None, value) for key, value in selector.labels
-                )
-                for labels in every
-            ):
-                own = own_labels(selector.labels, job.rendered, every)
-                operator = operator_of(selector.labels[0][0])
-                values = {"kind": selector.kind, "operator": operator, "job": job.name, "own": own}
-                found = problem("operator-selector", selector.problem.path, **values)
-                yield replace(selector.problem, message=found.message, hint=found.hint)
-            break
+        keys = [(key, FIELDS.get(key, "").partition(" of ")[0]) for key, _ in selector.labels]
+        named = next((dict(selector.labels)[key] for key, means in keys if means == "job"), "")
+        spaces = (selector.namespace, "") if selector.namespace else (ANY,)
+        found = (known.get((named, namespace)) for namespace in spaces)
+        job_pods = next(filter(None, found), None)
+        if job_pods and not any(_matches(selector, dict(each)) for each in job_pods.labels):
+            yield _unselected(selector, job_pods)
+
+
+ANY = "*"
+"""In place of a namespace: the first job of any namespace."""
+
+
+def _matches(selector: Selector, labels: PodLabels) -> bool:
+    return all(key in labels and labels[key] in (None, value) for key, value in selector.labels)
+
+
+def _unselected(selector: Selector, job: JobPods) -> Problem:
+    own = own_labels(selector.labels, job.rendered, [dict(labels) for labels in job.labels])
+    operator = operator_of(selector.labels[0][0])
+    values = {"kind": selector.kind, "operator": operator, "job": job.name, "own": own}
+    found = problem("operator-selector", selector.problem.path, **values)
+    return replace(selector.problem, message=found.message, hint=found.hint)

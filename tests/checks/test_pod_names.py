@@ -39,6 +39,10 @@ def hints(job):
         ('RANK=`echo "$POD_NAME" | sed "s/.*-//"` t', "$(MLGEN_REPLICA_INDEX)"),
         ("RANK=$(echo ${POD_NAME} | rev | cut -d- -f1 | rev) t", "$(MLGEN_REPLICA_INDEX)"),
         ("RANK=$(echo $POD_NAME | grep -oE '[0-9]+$') t", "$(MLGEN_REPLICA_INDEX)"),
+        ("RANK=$(echo $POD_NAME | sed -E 's/.*-([0-9]+)$/\\1/') t", "$(MLGEN_REPLICA_INDEX)"),
+        ("RANK=$(echo $POD_NAME | grep -Eo '[0-9]+' | tail -1) t", "$(MLGEN_REPLICA_INDEX)"),
+        ("RANK=$(echo $POD_NAME | tr -dc 0-9) t", "$(MLGEN_REPLICA_INDEX)"),
+        ("RANK=$(awk -F- '{print $NF}' <<< \"$POD_NAME\") t", "$(MLGEN_REPLICA_INDEX)"),
         ("NAME=$POD_NAME; t --rank ${NAME##*-}", "$(MLGEN_REPLICA_INDEX)"),
         (
             'python -c \'import os; print(os.environ["POD_NAME"].split("-")[-1])\'',
@@ -55,7 +59,14 @@ def hints(job):
     ],
 )
 def test_a_part_of_the_name(script, write):
-    assert hints(job(script, framework="generic")) == [f"write {write}"]
+    document = job(script, framework="generic")
+    (problem,) = mlgen.validate(document).problems
+    (replaced, _, _) = problem.message.partition(" is not ")
+    fixed = job(script.replace(replaced, problem.hint.removeprefix("write ")), framework="generic")
+
+    assert problem.hint == f"write {write}"
+    assert replaced in script
+    assert not mlgen.validate(fixed).problems
 
 
 @pytest.mark.parametrize(
