@@ -48,7 +48,7 @@ def members(job: TrainingJob) -> list[Member]:
     Kubernetes can insert a replica's index into a value, but cannot add a number to it. So two
     roles with the same fields are merged into one, `rank`, whose index is the rank. Otherwise,
     each replica of the second role gets its own Job, with its rank as a literal value. They are not
-    merged if they read an operator's label with their role, or their index in it.
+    merged if they read their role, or their index in it.
 
     Args:
         job: has at least one of the two roles.

@@ -64,7 +64,17 @@ def hints(column: str) -> Iterator[tuple[str, str, str]]:
 
 
 def distinguishes(spec: RoleSpec) -> bool:
-    """Return True if the pods of a role read an operator's label with their role or index."""
+    """Return True if the pods of a role read their role, or an operator's label with their index.
+
+    They read the role from an operator's label, or from their own name.
+    """
     parts = (spec.env, spec.templates, spec.init_containers, spec.preflight)
-    found = OF_PODS.findall(json.dumps(parts, default=str))
-    return any(FIELDS.get(key) in ("role", "index") for _, key in found)
+    text = json.dumps((*parts, spec.command, spec.args), default=str)
+    read = (FIELDS.get(key) in ("role", "index") for _, key in OF_PODS.findall(text))
+    return any(read) or re.search(TESTS_ROLE, text) is not None
+
+
+TESTS_ROLE = (
+    r"(HOSTNAME|hostname|POD_NAME)\b[^\n]{0,9}(=|\bin\b|\bgrep\b)[^\n]{0,20}(master|worker)"
+)
+"""A test of a pod's name for its role, in a shell."""

@@ -110,6 +110,14 @@ def test_roles_that_read_their_index_are_not_merged():
     assert value(alone["p-worker-1"], "T") == "metadata.labels['mlgen.dev/role']"
 
 
+def test_roles_that_test_their_name_are_not_merged():
+    """In one Job, all host names contain `rank`."""
+    script = "if [[ $HOSTNAME == *master* ]]; then python m.py; else python w.py; fi"
+    job = pytorch_job(master=True, command=["bash", "-c", script])
+
+    assert [*pods(job)] == ["p-master", "p-worker-0", "p-worker-1"]
+
+
 def test_a_stateful_set_has_another_label():
     template = {"spec": {"containers": [container("tensorflow", {"A": field("replica-index")})]}}
     roles = {name: {"replicas": 1, "template": template} for name in ("PS", "Worker")}
