@@ -356,3 +356,15 @@ def test_the_launcher_is_in_its_hostfile_under_a_name_that_its_pod_resolves():
         if name == "mpi-hostfile"
     )
     assert volume["files"]["hostfile"] == "bert-launcher-0-0 slots=1\nbert-node-0-0.bert slots=1\n"
+
+
+@pytest.mark.parametrize("version", ["2.2", "2.3"])
+def test_variables_of_mpi_are_reserved_since_trainer_2_3(version, run):
+    trainer = {"env": [{"name": "OMPI_MCA_plm_rsh_args", "value": "-v"}]}
+    trainer["command"] = ["mpirun", "python", "a.py"]
+    resource = trainjob(runtime="mlx-distributed", trainer=trainer)
+
+    result = run("render", "--runtime", version, "-", stdin=yaml.safe_dump(resource))
+
+    assert ("OMPI_MCA_plm_rsh_args, value: '-v'" in result.stdout) is (version == "2.2")
+    assert ("Trainer rejects OMPI_MCA_plm_rsh_args" in result.stderr) is (version == "2.3")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from mlgen.dialects._schemas import read
+from mlgen.dialects.trainer import runtimes
 from mlgen.dialects.trainer.job import (
     CONTAINERS,
     INITIALIZERS,
@@ -23,6 +24,9 @@ from mlgen.dialects.trainer.merge import Written
 
 POLICIES = ("torch", "mpi", "jax", "xgboost", "flux")
 """The ML policies, of which a runtime has at most one."""
+
+BEFORE_RESERVED = ("2.1", "2.2")
+"""The versions of Trainer that accept variables with a value of the plugin mpi."""
 
 CONFIGURED = {TRAINER: NODE} | {name: name for name in INITIALIZERS.values()}
 """The container that a part of the TrainJob configures, by the value of the label `STEP`."""
@@ -68,6 +72,8 @@ def _check_policy(job: TrainJob) -> None:
     for name in filter(None, others):
         job.report("two-policies", job.policy.get(name), first=first, second=name)
     reserved = read("trainer")["variables"].get(first, {}) if first != "jax" else {}
+    if first == "mpi" and runtimes.version_of(job.runtime) in BEFORE_RESERVED:
+        reserved = {}
     for item in job.trainer.get("env").items():
         if item.get("name").value in reserved:
             job.report("reserved-variable", item.get("name"), policy=first)

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any
 
 from mlgen.dialects._schemas import PROBLEMS, read
-from mlgen.dialects.trainer.merge import written
+from mlgen.dialects.trainer.merge import Written, written
 from mlgen.documents.document import Document, Mark
 from mlgen.documents.files import Text
 from mlgen.problems import Collector, MlgenError, Place, did_you_mean
@@ -96,6 +96,16 @@ def published(version: str) -> list[Document]:
             place = Place(COPY.format(name=row["name"], version=full), 0)
             found.append(Document({**data, "spec": spec}, _uniform({**data, "spec": spec}, place)))
     return found
+
+
+def version_of(runtime: Written) -> str:
+    """Return the version of Trainer that publishes a runtime, such as `2.3`; "" if unknown."""
+    name, place = runtime.get("metadata", "name").value, runtime.mark.place
+    file = place.file if place else ""
+    known = (
+        own for own, full in _every().items() if file == COPY.format(name=name, version=full)
+    )
+    return next(known, "")
 
 
 def published_texts(name: str) -> list[Text]:
