@@ -366,5 +366,5 @@ def test_variables_of_mpi_are_reserved_since_trainer_2_3(version, run):
 
     result = run("render", "--runtime", version, "-", stdin=yaml.safe_dump(resource))
 
-    assert ("OMPI_MCA_plm_rsh_args, value: '-v'" in result.stdout) is (version == "2.2")
+    assert ("OMPI_MCA_plm_rsh_args, value: -v" in result.stdout) is (version == "2.2")
     assert ("Trainer rejects OMPI_MCA_plm_rsh_args" in result.stderr) is (version == "2.3")

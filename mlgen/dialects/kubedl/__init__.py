@@ -47,7 +47,11 @@ def write_job(builder: Builder, rules: Rules) -> None:
     builder.report("cron", policy_field(builder.spec, "cronPolicy"))
     builder.report("priority", policy_field(builder.spec, "schedulingPolicy").get("priority"))
     if on_host_network(builder):
-        builder.put(("spec", "network", "host"), annotation(builder, NETWORK_MODE), value=True)
+        source = annotation(builder, NETWORK_MODE)
+        builder.put(("spec", "network", "host"), source, value=True)
+        restarts = {role.get("restartPolicy") for role in builder.roles.values()} - {"Never"}
+        if rules.port and restarts:
+            builder.report("host-port-failover", source)
         remove_annotation(builder, NETWORK_MODE)
     write_code_sync(builder)
     builder.share_templates()

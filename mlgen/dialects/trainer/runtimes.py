@@ -102,9 +102,7 @@ def version_of(runtime: Written) -> str:
     """Return the version of Trainer that publishes a runtime, such as `2.3`; "" if unknown."""
     name, place = runtime.get("metadata", "name").value, runtime.mark.place
     file = place.file if place else ""
-    known = (
-        own for own, full in _every().items() if file == COPY.format(name=name, version=full)
-    )
+    known = (own for own, full in _every().items() if file == COPY.format(name=name, version=full))
     return next(known, "")
 
 
