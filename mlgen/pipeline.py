@@ -256,13 +256,24 @@ class Walk:
 
     def _has_service(self, part: Part) -> bool:
         """Return True and warn if an earlier job has rendered this headless Service."""
-        if part.replaced is None:
+        if part.replaced is None or not self._renders(part.keys):
             return False
-        ((_, _, namespace, name),) = part.keys
-        known = ((other, name) for other in self._services.get(name, ()))
-        is_same = any(same_object(each, (namespace, name)) for each in known)
-        self.problems += severe([part.replaced] if is_same else (), strict=self._strict)
-        return is_same
+        self.problems += severe([part.replaced], strict=self._strict)
+        return True
+
+    def _renders(self, identities: Iterable[Key]) -> bool:
+        """Return True if an earlier job may have rendered one of these Services."""
+        return any(
+            same_object((other, name), (namespace, name))
+            for _, _, namespace, name in identities
+            for other in self._services.get(name, ())
+        )
+
+    def leaves_out(self, document: Document) -> bool:
+        """Return True for a headless Service that a job in the input renders itself."""
+        if not isinstance(document.data, dict) or own_service(document) is None:
+            return False
+        return is_own(document) or self._renders(keys([document.data]))
 
     def finish(self) -> None:
         """Add the problems that depend on all documents."""

@@ -197,12 +197,12 @@ def in_context(texts: Iterable[Text], more: Iterable[Text] = ()) -> Iterator[Tex
             continue
         every = [text, *bounded(texts, TEXT_BYTES)]
         context = context_of(each for each in (*every, *more) if merged.search(each.text))
-        context = context._replace(jobs=_jobs_with_services(every))
+        context = context._replace(jobs=jobs_with_services(every))
         for each in every:
             yield replace(each, context=context) if is_related(each) else each
 
 
-def _jobs_with_services(texts: Collection[Text]) -> frozenset[tuple[str, str]]:
+def jobs_with_services(texts: Collection[Text]) -> frozenset[tuple[str, str]]:
     """Return the namespaces and names of jobs with the name of a headless Service in the texts."""
     readable = [each for text in texts if HEADLESS.search(text.text) for each in _readable(text)]
     services = {name for each in readable if _key(each) == SERVICE for _, name in _named(each)}

@@ -38,6 +38,9 @@ from mlgen.pipeline import Walk, render_documents, too_many_bytes
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Options, Rendered
 
+HEADLESS = re.compile(dialects.HEADLESS.pattern.encode())
+"""A document that may be a headless Service, which a job may render itself."""
+
 ANNOTATION = "postrenderer.helm.sh/postrender-filename"
 
 HEAD = re.compile(rb"(?:---[ \t]*\r?\n)?(?:# Source: ([^\r\n]+)\r?\n)?")
@@ -109,13 +112,14 @@ def _in_context(
     """
     groups = [group.encode() for group in dialects.MERGED_GROUPS]
     for line, chunk in documents:
-        if not any(group in chunk for group in groups):
+        if not (any(group in chunk for group in groups) or HEADLESS.search(chunk)):
             yield line, chunk, None
             continue
         every = [(line, chunk), *documents]
         merged = [each for each in every if any(group in each[1] for group in groups)]
         context = dialects.context_of(_text(*each, _origin(each[1])) for each in merged)
-        yield from ((*each, context) for each in every)
+        jobs = dialects.jobs_with_services([_text(*each, _origin(each[1])) for each in every])
+        yield from ((*each, context._replace(jobs=jobs)) for each in every)
 
 
 def _replaced(
@@ -126,13 +130,16 @@ def _replaced(
     walk: Walk,
 ) -> Iterator[bytes]:
     """Yield the manifests of a document with a job; other documents unchanged."""
-    if is_blank(chunk) or not (options.only_jobs or _patterns()[0].search(chunk)):
+    may_be_own = HEADLESS.search(chunk)
+    if is_blank(chunk) or not (options.only_jobs or may_be_own or _patterns()[0].search(chunk)):
         yield chunk
         return
     origin = _origin(chunk)
     text = replace(_text(line, chunk, origin), context=context)
     documents = list(dialects.documents(text))
-    if not (options.only_jobs or any(_is_job(document, chunk) for document in documents)):
+    is_job = any(_is_job(document, chunk) for document in documents)
+    is_left_out = any(isinstance(each, Document) and walk.leaves_out(each) for each in documents)
+    if not (options.only_jobs or is_job or is_left_out):
         yield chunk
         return
     rendered = render_documents(text.name, documents, options, walk)
