@@ -8,7 +8,7 @@ https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import ParamSpec, TypeVar, cast
+from typing import NamedTuple, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,7 +22,7 @@ OPTION = r"[-+][a-zA-Z]+|--\w[\w-]*"
 """A pattern of a shell's option. `o` and `O` take the next word as value: `-o pipefail`."""
 
 WORD = (
-    r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|`[^`]*`|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}"""
+    r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\$\{[^}]*\}"""
     r"""|\$(?!\{)|[^\s;&|()<>'"\\`$])+"""
 )
 TOKEN = rf"\\\n|[ \t\r]+|\#[^\n]*|(?P<end>[;&|()<>\n]+)|(?P<word>{WORD})"
@@ -30,6 +30,16 @@ QUOTED = r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)"""
 """These patterns are not compiled at import, because few jobs need them."""
 
 HERE_DOCUMENT = r"""(?<!<)<<-?[ \t]*['"\\]?([^\s'"\\;&|<>()]+)['"]?"""
+OUTSIDE = (
+    r"""\\.|'[^']*'|\$\(|[<>]\(|[()"`]|(?<![^\s;(])\#[^\n]*"""
+    r"""|(?<![^\s;&|(`{])(?:case|esac)(?![^\s;&|)`])"""
+)
+INSIDE = r"""\\.|\$\(|["`]"""
+"""The parts of a script that begin or end a substitution, outside and inside of double quotes."""
+
+FIRST_MARK = 0xF0000
+"""The first of the private characters that stand for substitutions."""
+
 OPERATORS_BETWEEN = {"&": "&", ";": ";", "|": "|", "|&": "|", "&&": "&&", "||": "||"}
 REDIRECTION = r"&?>[>|]?|<&?|>&|<>"
 
@@ -56,6 +66,14 @@ def is_shell(word: str) -> bool:
 def is_python(word: str) -> bool:
     """Return True for `python`, `/usr/bin/python3.11`, `pypy3` and so on."""
     return program(word).rstrip("0123456789.") in ("python", "pypy")
+
+
+def has_carriage_returns(name: str, text: str) -> bool:
+    """Return True for a script with lines that end with a carriage return.
+
+    Shells, and the kernel in the first line, read it as a part of the last word.
+    """
+    return "\r\n" in text and (text.startswith("#!") or name.endswith((".sh", ".bash")))
 
 
 def needs_shell(text: str) -> bool:
@@ -97,13 +115,71 @@ def without_documents(text: str) -> str:
     return "\n".join(kept)
 
 
-def tokens(text: str) -> Iterator[re.Match[str]]:
-    """Yield the tokens of a shell script, up to a quote or `${` without an end."""
-    match = re.compile(TOKEN, re.DOTALL).match
-    token = match(text)
-    while token:
-        yield token
-        token = match(text, token.end())
+class Script(NamedTuple):
+    """A shell script in which one character stands for each substitution, with all that is in it.
+
+    A substitution is `$(…)`, `$((…))`, `<(…)` or a text in backticks. It may contain quotes,
+    parentheses and `case`.
+
+    Attributes:
+        text: the script without its here-documents, up to a substitution without an end.
+        parts: the substitutions, by character code.
+    """
+
+    text: str
+    parts: dict[int, str]
+
+    @property
+    def tokens(self) -> Iterator[re.Match[str]]:
+        """The tokens of the script, up to a quote, `${` or a substitution without an end."""
+        match = re.compile(TOKEN, re.DOTALL).match
+        token = match(self.text)
+        while token:
+            yield token
+            token = match(self.text, token.end())
+
+    def word(self, token: str) -> str:
+        """Return a word of the script without its quotes. Substitutions are kept as written."""
+        return re.sub(QUOTED, _unquoted, token, flags=re.DOTALL).translate(self.parts)
+
+
+@lru_cache(maxsize=4)
+def read(text: str) -> Script:
+    """Return a shell script with its substitutions replaced."""
+    text = without_documents(text)
+    if not re.search(r"[$<>]\(|`", text):
+        return Script(text, {})
+    kept, parts, position = [], dict[int, str](), 0
+    for start, end in _substitutions(text):
+        kept.append(text[position:start])
+        if end is None:  # a backtick without an end is no token
+            return Script("".join((*kept, "`")), parts)
+        kept.append(chr(FIRST_MARK + len(parts)))
+        parts[FIRST_MARK + len(parts)] = text[start:end]
+        position = end
+    return Script("".join((*kept, text[position:])), parts)
+
+
+def _substitutions(text: str) -> Iterator[tuple[int, int | None]]:
+    """Yield the start and the end of each outermost substitution. None: it has no end."""
+    outside, inside = re.compile(OUTSIDE, re.DOTALL), re.compile(INSIDE, re.DOTALL)
+    around: list[str] = []  # what ends each open quote, parenthesis and `case`
+    position, start, depth = 0, 0, -1
+    while found := (inside if around[-1:] == ['"'] else outside).search(text, position):
+        position, part = found.end(), found[0]
+        if around and part == around[-1]:
+            around.pop()
+        elif part in ('"', "case") and (part == '"' or depth >= 0):
+            around.append({"case": "esac"}.get(part, part))
+        elif part in ("$(", "<(", ">(", "`") or (part == "(" and depth >= 0):
+            if depth < 0:
+                start, depth = found.start(), len(around)
+            around.append("`" if part == "`" else ")")
+        if depth == len(around):
+            yield start, position
+            depth = -1
+    if depth >= 0:
+        yield start, None
 
 
 @lru_cache(maxsize=4)
@@ -111,14 +187,15 @@ def simple_commands(text: str) -> list[list[str]]:
     """Return the words of each simple command in a shell script, without quotes.
 
     At a quote or `${` without an end, which a shell rejects, the rest of the script is omitted.
-    Here-documents are omitted.
+    Here-documents are omitted, and commands in substitutions.
     """
     commands: list[list[str]] = [[]]
-    for token in tokens(without_documents(text)):
+    script = read(text)
+    for token in script.tokens:
         if token["end"]:
             commands.append([])
         elif token["word"]:
-            commands[-1].append(re.sub(QUOTED, _unquoted, token["word"], flags=re.DOTALL))
+            commands[-1].append(script.word(token["word"]))
     return [words for words in commands if words]
 
 
@@ -143,8 +220,9 @@ SOURCES = (".", "source")
 @lru_cache(maxsize=4)
 def unclosed(text: str) -> str | None:
     """Return the quote that a shell script does not close; None if there is none, or in doubt."""
-    text, position = without_documents(text), 0
-    for token in tokens(text):
+    script, position = read(text), 0
+    text = script.text
+    for token in script.tokens:
         position = token.end()
     quote = text[position : position + 1]
     sure = quote in ("'", '"') and text.count(quote) % 2 and not re.search(r"\$\(|`|\\['\"]", text)
@@ -159,10 +237,11 @@ def cut(text: str) -> str | None:
     line. None if there is no such line, or in a script with `case`, whose patterns look alike.
     An array, `[[ ]]` and `(( ))` may contain line breaks. A backslash with a blank may be a word.
     """
-    text, at_start = without_documents(text), False
+    script, at_start = read(text), False
+    text = script.text
     before = until = ""
     follows = re.compile(r"[ \t]+[^\s-]")
-    for token in () if re.search(r"\besac\b", text) else tokens(text):
+    for token in () if re.search(r"\besac\b", text) else script.tokens:
         position, word, end = token.end(), token["word"] or "", token["end"] or ""
         if not (word or end):
             continue
@@ -173,10 +252,11 @@ def cut(text: str) -> str | None:
         goes_on = at_start and re.match(r"--?[a-zA-Z]", word)
         operator = re.search(r"\n(&&|\|)", f"\n{end}" if at_start else end)
         if before and not until and (goes_on or operator):
-            return word or end.strip()
+            return word.translate(script.parts) or end.strip()
         is_blank = word[1:].isspace() and follows.match(text, position)
         if re.match(r"\\[ \t]", word) and not is_blank and until != "]]":
-            return word[1:].strip() or next(iter(text[position:].split()), "")
+            rest = word[1:].strip() or next(iter(text[position:].split()), "")
+            return rest.translate(script.parts)
         if until and until in (word if until == "]]" else end):
             until = ""
         at_start = end.endswith("\n") and not re.match(r"[&|(]", end)
@@ -194,11 +274,11 @@ def sequence(text: str) -> list[tuple[list[str], str]] | None:
     """
     commands: list[tuple[list[str], str]] = []
     words: list[str] = []
-    text, position, target = without_documents(text), 0, False
-    for token in tokens(text):
+    script, position, target = read(text), 0, False
+    for token in script.tokens:
         position, end = token.end(), token["end"]
         if token["word"] and not target:
-            words.append(re.sub(QUOTED, _unquoted, token["word"], flags=re.DOTALL))
+            words.append(script.word(token["word"]))
         target = bool(end and "<<" not in end and re.fullmatch(REDIRECTION, end)) or (
             target and not token["word"]
         )
@@ -214,7 +294,7 @@ def sequence(text: str) -> list[tuple[list[str], str]] | None:
         commands.append((words, ""))
     elif commands and commands[-1][1] == ";":
         commands[-1] = (commands[-1][0], "")
-    return commands if position == len(text) else None
+    return commands if position == len(script.text) else None
 
 
 def _unquoted(match: re.Match[str]) -> str:

@@ -22,6 +22,7 @@ from mlgen.kubernetes.groups import group_kind, is_built_in
 from mlgen.kubernetes.objects import Object
 from mlgen.problems import Problem, ValuePath, choice
 from mlgen.resources import table
+from mlgen.shell import has_carriage_returns
 
 OPERATORS = table("checks/operators")
 OTHER = {
@@ -205,7 +206,11 @@ def _keys(path: ValuePath, value: Any) -> Iterator[tuple[str, str, ValuePath]]:
 
 
 def _contents(path: ValuePath, item: Object) -> Iterator[tuple[str, Problem]]:
-    """Yield the values of a Secret that the API server cannot decode."""
+    """Yield the values of a Secret that the API server cannot decode, and scripts from Windows."""
+    texts = item.get("data") if item.get("kind") == "ConfigMap" else None
+    for key, text in texts.items() if isinstance(texts, dict) else ():
+        if isinstance(text, str) and has_carriage_returns(str(key), text):
+            yield "", problem("line-ends", (*path, "data", key))
     data = item.get("data") if item.get("kind") == "Secret" else None
     for key, text in data.items() if isinstance(data, dict) else ():
         is_placeholder = not isinstance(text, str) or set(text) & set("${<")

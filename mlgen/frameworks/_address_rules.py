@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from mlgen.frameworks._settings import DIFFERENT, env_of, roles_of
+from mlgen.frameworks._settings import COMPUTED, differs, env_of, roles_of
 from mlgen.jobfile.model import RoleSpec
 from mlgen.topology import Topology
 
@@ -65,7 +65,9 @@ def address_problem(
     )
     like_a_role = rf"(.*-)?({'|'.join((*ROLE_NAMES, *job.roles))})(-\d+)?(-svc|-service|-headless)?"
     rule = ""
-    if host in LOCALHOST or re.search(DIFFERENT, text):
+    if re.search(COMPUTED, text):
+        return None
+    if host in LOCALHOST or differs(text):
         if host == INTERFACE or not (expected.alone and _is_first_alone(topology, spec)):
             rule = "localhost" if host in LOCALHOST else "own-address"
     elif not expected.meets or "$" in host:

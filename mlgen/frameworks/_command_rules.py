@@ -29,7 +29,8 @@ from mlgen.frameworks._launch import (
     words_of,
 )
 from mlgen.frameworks._settings import (
-    DIFFERENT,
+    COMPUTED,
+    differs,
     entries,
     env_of,
     expanded,
@@ -511,7 +512,8 @@ def _addresses(launched: Launched) -> Iterator[Problem]:
     meets = launch.literal("rdzv_backend") in MEETING_BACKENDS
     expected = Expected(alone=not row.reaches, meets=meets, first=is_first)
     for name in row.addresses:
-        hosts = launch.options.get(name, "").split(",")
+        value = launch.options.get(name, "")
+        hosts = [] if re.search(COMPUTED, value) else value.split(",")
         problems = (address_problem(topology, spec, host, expected) for host in hosts)
         found = next(filter(None, problems), None)
         if found:
@@ -526,7 +528,7 @@ def _different(launched: Launched) -> Iterator[Problem]:
     row = launched.launch.launcher
     for name in row.shared if launched.expects_others else ():
         value = launched.launch.options.get(name, "")
-        if name not in row.addresses and re.search(DIFFERENT, value):
+        if name not in row.addresses and differs(value):
             flag = f"--{name}={launched.written[name]}"
             hint = f"write --{name}={launched.topology.job.name}"
             yield launched.problem("different-value", flag=flag, hint=hint)

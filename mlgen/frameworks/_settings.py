@@ -29,6 +29,9 @@ DIFFERENT = (
 )
 """A pattern of values that differ between pods: random numbers, times, and the pod's own name."""
 
+COMPUTED = r"\$\{\w+[^\w}]|[|;]|<<<|(?:\$\(|`)\s*(?!hostname|uuidgen|shuf|mktemp|cat|date|\w+\))"
+"""A pattern of values that a shell computes from others, such as `${HOSTNAME%-*}-0`."""
+
 CONDITIONS = r"\b(if|case|for|while|until|test|source|eval|read)\b|^[^\S\n]*\. |\[|\|\|"
 """A pattern of scripts in which an assignment may not be the variable's value."""
 
@@ -187,6 +190,11 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
 LONGEST = 1000
 """Characters of a text or a value with variables that are replaced. Each can contain others often,
 and the rules look for numbers and addresses."""
+
+
+def differs(text: str) -> bool:
+    """Return True for a value that differs between pods. False if a shell computes it."""
+    return bool(re.search(DIFFERENT, text)) and not re.search(COMPUTED, text)
 
 
 def missing_in(text: str, values: Mapping[str, str]) -> list[str]:

@@ -29,7 +29,16 @@ from mlgen.frameworks._settings import roles_of, users_of
 from mlgen.frameworks._tables import COMMANDS, problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob, containers_of
 from mlgen.problems import Problem, ValuePath, listed, similar
-from mlgen.shell import cut, is_python, is_shell, once, program, simple_commands, unclosed
+from mlgen.shell import (
+    cut,
+    has_carriage_returns,
+    is_python,
+    is_shell,
+    once,
+    program,
+    simple_commands,
+    unclosed,
+)
 from mlgen.topology import Topology
 
 CLOSE = 0.85
@@ -68,6 +77,7 @@ def command_problems(topology: Topology) -> Doubts:
         breaks = [(word, path) for text, path in words if (word := cut(text))]
         for word, path in breaks:
             yield problem("line-break", ("roles", name, *path), word=word)
+        yield from _line_ends(spec)
         env = {variable for role in roles_of(topology, name) for variable in role.env}
         yield from _batch_variables(topology.job, spec, env)
         yield from _programs(spec)
@@ -175,6 +185,17 @@ def _scripts(spec: RoleSpec) -> Doubts:
             if at:
                 texts = {"word": words[at], "name": words[0]}
                 yield problem("not-separated", path, **texts)
+
+
+def _line_ends(spec: RoleSpec) -> Doubts:
+    """Report scripts whose lines end with a carriage return."""
+    paths = {script.path: None for script in scripts_of(spec) if "\r\n" in script.text}
+    for name, volume in spec.volumes.items():
+        for file, text in (volume.get("files") or {}).items():
+            if has_carriage_returns(file, text):
+                paths["volumes", name, "files", file] = None
+    for path in paths:
+        yield problem("line-ends", ("roles", spec.name, *path))
 
 
 def _daemons(job: TrainingJob, spec: RoleSpec) -> Doubts:
