@@ -240,6 +240,7 @@ class Role:
         alone: True if a failed replica restarts alone, although the role is in the gang. The gang
             then restarts only if a replica is preempted, drained or lost.
         in_place: True if the containers restart in their pods when the gang restarts.
+        evaluates: True if it reads the results of the others, and may still work when they end.
         tolerates_failure: True if the other replicas continue when one of them fails.
         port: the port on which peers reach a replica.
         more_ports: additional ports, by name.
@@ -277,6 +278,7 @@ class Role:
     gang: bool = False
     alone: bool = False
     in_place: bool = False
+    evaluates: bool = False
     tolerates_failure: bool = False
     port: int | None = None
     more_ports: Mapping[str, int] = field(default_factory=dict)

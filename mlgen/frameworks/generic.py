@@ -25,6 +25,7 @@ def lay_out(planner: Planner) -> None:
             spec,
             serves=spec.restart_policy == "Always",
             decides=name == decider,
+            evaluates=name.startswith("eval"),
             each=partial(_env, planner, name),
         )
 

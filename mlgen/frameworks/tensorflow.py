@@ -48,6 +48,7 @@ def lay_out(planner: Planner) -> None:
             decides=spec.name == decider,
             success=FIRST if is_worker else None,
             tolerates_failure=sparse and is_worker,
+            evaluates=spec.name == "evaluator",
             each=partial(_env, planner, spec.name, sparse),
             waits=() if spec.name in ("ps", "evaluator") else waits,
         )

@@ -87,9 +87,27 @@ def summary(rendered: Rendered) -> str:
         lines += _wrapped(f"supervisor permissions: {PERMISSIONS}")
     if rendered.reapply:
         lines += _wrapped(rendered.reapply)
+    lines += stopped(topology)
     if topology.cleanup:
         lines.append(f"  cleanup after training: {topology.cleanup}")
     return "\n".join([*lines, *(f"  {line}" for line in rendered.settings)])
+
+
+def stopped(topology: Topology) -> list[str]:
+    """Return the lines about evaluators, which are stopped before they read the last results."""
+    policy, job = topology.job.run_policy.clean_pod_policy, topology.job
+    cleans = job.jobset or (policy != "None" and (topology.supervised or job.workflow))
+    deciders = dict.fromkeys(role.name for role in topology.roles if role.decides)
+    late = [
+        role.name
+        for role in topology.roles
+        if role.evaluates and not (role.decides or role.endless)
+    ]
+    if not (late and cleans and deciders):
+        return []
+    roles = ",".join((*deciders, *dict.fromkeys(late)))
+    waits = f"to wait for it, set spec.successPolicy.roles=[{roles}]"
+    return _wrapped(f"{late[0]} is stopped when {named(deciders)} ends; {waits}")
 
 
 def _purpose(topology: Topology, role: Role, counts: Mapping[str, int]) -> str:
