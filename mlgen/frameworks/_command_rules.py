@@ -13,12 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise
 
 from mlgen.bounds import NUMBER_DIGITS
-from mlgen.frameworks._address_rules import (
-    LOCALHOST,
-    Expected,
-    address_problem,
-    first_address,
-)
+from mlgen.frameworks._address_rules import Expected, address_problem, first_address
 from mlgen.frameworks._launch import (
     HOSTFILES,
     MEETING_BACKENDS,
@@ -120,7 +115,7 @@ class Launched:
     def meets_own(self) -> bool:
         """True if no address in the options may be of another job, whose pods may join."""
         texts = [self.launch.options.get(name, "") for name in self.launch.launcher.addresses]
-        own = (f"{self.topology.job.name}-", *LOCALHOST)
+        own = (f"{self.topology.job.name}-", "localhost", "127.0.0.1")
         return all(text.rpartition("//")[2].startswith(own) for text in texts if text)
 
     @property
@@ -208,7 +203,12 @@ def _nodes(launched: Launched) -> Iterator[Problem]:
         elif min(bounds) > everyone:
             meets = ranked or (launched.meets_own and min(bounds) > launched.topology.job.replicas)
             rule = "never-enough-nodes" if meets else "too-many-nodes"
-            yield launched.problem(rule, **values, least=min(bounds), everyone=everyone)
+            # One pod would train alone.
+            fields = "replicas, numNodes or completions"
+            more = f"run {min(bounds)} pods: set {fields} to {min(bounds)}"
+            more = more if launched.topology.job.converted else f"write replicas: {min(bounds)}"
+            hint = f"write --{option}={replicas}" if replicas > 1 else more
+            yield launched.problem(rule, **values, least=min(bounds), everyone=everyone, hint=hint)
         elif ranked and most == 1 < replicas:
             yield launched.alone(flag)
         elif ranked and most < replicas:

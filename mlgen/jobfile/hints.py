@@ -206,14 +206,46 @@ def for_resource_field(job: JobFile, path: ValuePath, name: str, known: Sequence
     same = _same(name, known)
     if same or not known:
         return f'did you mean "{same}"?' if same else "remove it"
-    if "template" in known:
-        for kind, place in (("PodSpec", ""), ("Container", "containers[0].")):
-            if name in definition(kind).fields:
-                return f"move it to template.spec.{place}{name}"
+    meant, is_job = _meant_field(name), path[-2:-1] == ("replicatedJobs",)
+    if is_job and name in definition("JobSpec").fields:
+        return f"move it to template.spec.{name}"
+    number = next((each for each in NUMBERS if each in known), "")
+    own = number if meant in NUMBERS else meant
+    own = "resourcesPerNode" if meant == "resources" and "resourcesPerNode" in known else own
+    if own in known:
+        return f'did you mean "{own}"?'
+    types = next((each for each in known if each.endswith("ReplicaSpecs")), "")
+    if "template" in known or types:
+        role = next(iter(_mapping(job.data, *path, types)), "Worker")
+        start = f"{types}.{role}." if types else ""
+        if types and meant in NUMBERS:
+            return f"write {start}replicas"
+        start = "template.spec." if is_job else start
+        kinds = (("PodSpec", ""), ("Container", "containers[0]."))
+        for kind, place in reversed(kinds) if meant == "resources" else kinds:
+            if meant in definition(kind).fields:
+                verb = "move it to" if meant == name else "write"
+                return f"{verb} {start}template.spec.{place}{meant}"
     fields = job.places(job.schema) if path == SPEC else ()
     places = (place for other, place in fields if normalized(other) == normalized(name))
     place = next(places, "")
     return f"move it to {place}" if place else choice(name, known)
+
+
+NUMBERS = ("replicas", "numNodes", "parallelism")
+"""The fields of custom resources with a number of pods."""
+
+
+def _meant_field(name: str) -> str:
+    """Return the field of Kubernetes that a name of another tool means, or the name itself."""
+    for place, names in texts("fields").items():
+        if normalized(name) in names.split():
+            field_name = place.partition(":")[0].removeprefix(".")
+            is_resource = field_name.startswith("resources")
+            if place == REPLICAS or is_resource:
+                return "resources" if is_resource else "replicas"
+            return name if "." in field_name else field_name
+    return name
 
 
 def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:

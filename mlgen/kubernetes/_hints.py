@@ -42,9 +42,12 @@ def for_field(name: str, kind: str, owner: str, root: str, version: KubeVersion 
     fields, near = _fields(kind, version), _near(kind, owner, root, version)
     amounts = "write amounts under requests or limits" if kind == "ResourceRequirements" else ""
     rows = table("hints")["pod fields"]
+    short = re.sub("[-_]", "", name).lower()
+    synonyms = table("hints")["container fields"].items() if kind == "Container" else ()
     return (
         rows.get(f"{root}/{kind}.{name}")
         or rows.get(f"{kind}.{name}")
+        or next((hint for hint, names in synonyms if short in names.split()), "")
         or did_you_mean(name, fields, SURE)
         or amounts
         or _move(name, near, version)

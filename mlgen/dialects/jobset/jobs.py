@@ -162,6 +162,8 @@ class JobSet(Resource):
             if at_once < completions.value:
                 count = completions.value
                 self.report("some-at-a-time", parallelism or completions, some=at_once, count=count)
+            elif at_once > completions.value:
+                self.report("few-completions", parallelism, count=completions.value)
             return int(completions.value)
         if parallelism and spec.get("completionMode").value != "NonIndexed":
             self.report("no-completions", parallelism)
