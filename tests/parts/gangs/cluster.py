@@ -166,7 +166,7 @@ class Cluster:
         while self.supervisors:
             self.supervisors.pop().stop()
         kinds = f"{KINDS},{POD_GROUPS[self.gang]}"
-        selector = "app.kubernetes.io/managed-by=mlgen"
+        selector = "mlgen.dev/job"
         self.plane.kubectl("delete", kinds, "-l", selector, "--wait=false")
         self.plane.kubectl("delete", "node", f"node-{NODES}", "--ignore-not-found")
         self.plane.until(lambda: not self.plane.get("pods")["items"], seconds=120)
