@@ -37,6 +37,7 @@ DEVICES = r"[\w-]+(?::[\w-]+)?:([0-9]{1,3})"
 
 SPEC: ValuePath = ("spec",)
 ROLES: ValuePath = ("spec", "roles")
+HELPERS: ValuePath = ("spec", "helpers")
 
 Owners = Callable[[], Mapping[str, Sequence[str]]]
 """Returns the options of all frameworks, each with the names of its frameworks."""
@@ -183,8 +184,8 @@ def for_field(job: JobFile, path: ValuePath, name: str, value: Any, known: Seque
         claim = value.get("claimName") if meant == "pvc" and isinstance(value, dict) else value
         return _write(meant, claim) if meant else choice(name, known)
     is_role = _is_role(path)
-    if len(path) > len(ROLES) and not is_role:
-        return choice(name, known)
+    if path == HELPERS or (len(path) > len(ROLES) and not is_role):
+        return choice(name, known)  # elsewhere, the field would not apply to what mlgen adds
     is_any_role = path == SPEC and not job.role_names and isinstance(value, dict)
     if is_any_role and value and value.keys() <= {*job.role_fields}:
         return f"move it to spec.roles.{name}"

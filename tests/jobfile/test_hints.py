@@ -172,6 +172,13 @@ def test_a_name_elsewhere_has_its_place():
     ] == [expected for _, _, expected in rows]
 
 
+def test_a_name_in_helpers_is_not_sent_to_the_training_pods():
+    fields = ["runAsUser", "labels"]
+    found = for_field(job_file(), ("spec", "helpers"), "securityContext", {"runAsUser": 5}, fields)
+
+    assert "use one of: runAsUser, labels" == found
+
+
 def test_a_name_in_roles_that_is_no_role_has_its_place():
     rows = [
         ("pytorch", "MASTER", 'did you mean "master"?'),

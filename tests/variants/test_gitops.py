@@ -387,7 +387,7 @@ ARGOCD = """\
 INTRO = (
     "#   add to the Kustomization, so that Flux keeps the supervisor's changes:\n#     ignore:\n"
 )
-SETS = '{kind: StatefulSet, labelSelector: mlgen.dev/job}'
+SETS = "{kind: StatefulSet, labelSelector: mlgen.dev/job}"
 SCALED = f"#     - {{paths: [/spec/replicas], target: {SETS}}}\n"
 
 
