@@ -20,7 +20,7 @@ def warning(topology: Topology) -> str:
     if not effects:
         return ""
     together = " and ".join(effects)
-    return f"apply again only with --server-side: otherwise, kubectl or Helm {together}"
+    return f"apply with kubectl apply --server-side: otherwise, applying again {together}"
 
 
 def _effects(topology: Topology) -> Iterator[str]:
@@ -31,7 +31,7 @@ def _effects(topology: Topology) -> Iterator[str]:
         yield f"stops and restarts {ordered}"
     stopped = _names(role for role in roles if role.serves)
     if topology.supervised and stopped and job.run_policy.clean_pod_policy == "Running":
-        yield f"starts {stopped} again after training"
+        yield f"restarts {stopped} after training"
     is_partial = placement.is_queued(topology) and placement.PARTIAL in job.annotations
     scaled = [role for role in roles if is_partial or (role.max_replicas or 0) > role.replicas]
     if scaled:

@@ -39,7 +39,7 @@ QUEUE = """\
 """
 PARTIAL = ', annotations: {kueue.x-k8s.io/job-min-parallelism: "2"}'
 AS_JOB = ", restartPolicy: OnFailure"
-START = "apply again only with --server-side: otherwise, kubectl or Helm "
+START = "apply with kubectl apply --server-side: otherwise, applying again "
 
 
 def the_job(spec, metadata="", **options):
@@ -52,7 +52,7 @@ def the_job(spec, metadata="", **options):
     ("spec", "metadata", "effect"),
     [
         (ORDER, "", "stops and restarts worker"),
-        (SERVERS % ("", "Running"), "", "starts ps again after training"),
+        (SERVERS % ("", "Running"), "", "restarts ps after training"),
         (SERVERS % ("", "None"), "", ""),
         (SERVERS % (AS_JOB, "Running"), "", ""),  # a Job, which the supervisor suspends
         (ELASTIC, "", "scales worker back to 4"),
