@@ -8,7 +8,7 @@ supervisor, the state follows the conditions of the deciding Job.
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, NamedTuple
@@ -487,11 +487,11 @@ def doings(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
     topology = snapshot.rendered.topology
     waits = {workload_name(topology.job, role): role.waits for role in topology.roles}
     order = {item.name: i for i, item in enumerate(snapshot.plan.workloads)}
-    there = addressed(snapshot)
+    there, ended = addressed(snapshot), succeeded(snapshot)
 
     @cache
     def waiting(waits: tuple[Wait, ...]) -> Reason:
-        return Reason(reasons.WAITING, waits_for(waits, there))
+        return Reason(reasons.WAITING, waits_for(waits, there, ended))
 
     newest = {each.replica: each for each in snapshot.pods}.values()
     found = []
@@ -582,18 +582,31 @@ def addressed(snapshot: Snapshot) -> dict[bool, Replicas]:
     """Return the replicas that have an address (key False) and those that are ready (key True)."""
     there: dict[bool, Replicas] = {False: set(), True: set()}
     for item, index, pod in snapshot.pods:
-        if pod["status"].get("podIP") and not cluster.is_deleted(pod):
+        has_ended = pod["status"].get("phase") in ("Succeeded", "Failed")
+        if pod["status"].get("podIP") and not has_ended and not cluster.is_deleted(pod):
             for each in {False, bool(cluster.condition(pod, "Ready"))}:
                 there[each].add((item.role, index))
     return there
 
 
-def waits_for(waits: Sequence[Wait], there: Mapping[bool, Replicas]) -> str:
+def succeeded(snapshot: Snapshot) -> Replicas:
+    """Return the replicas that have succeeded, and never run again."""
+    return {
+        (item.role, index)
+        for item, index, pod in snapshot.pods
+        if pod["status"].get("phase") == "Succeeded"
+    }
+
+
+def waits_for(
+    waits: Sequence[Wait], there: Mapping[bool, Replicas], ended: Collection[object] = ()
+) -> str:
     """Return the peers that a replica waits for, in one line.
 
     Args:
         waits: the conditions for its start.
         there: the result of `addressed`. Some conditions require that a peer is ready.
+        ended: the result of `succeeded`. Such a peer has no address anymore.
     """
     if not waits:  # a pod from an earlier version of mlgen
         return "waits for its peers; see the log of the container wait-for-peers"
@@ -603,6 +616,10 @@ def waits_for(waits: Sequence[Wait], there: Mapping[bool, Replicas]) -> str:
         for number in range(wait.hosts.count)
     ]
     away = [replica for replica, ready in peers if replica not in there[ready]]
+    if gone := next((replica for replica in away if replica in ended), None):
+        role, index = gone
+        line = f"waits forever for {role}-{index}, which has already succeeded"
+        return f"{line}; delete the job, and set wait.timeoutSeconds"
     missing = list(dict.fromkeys(f"{role}-{index}" for role, index in away))
     if not missing:
         # The pods exist, but DNS does not resolve their names yet, or the port is closed.

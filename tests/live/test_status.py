@@ -11,7 +11,7 @@ from mlgen import validate
 from mlgen.live import watch
 from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
 from mlgen.live.reasons import image_error, scheduling, shortened
-from mlgen.live.state import addressed, snapshots, waits_for
+from mlgen.live.state import addressed, snapshots, succeeded, waits_for
 from mlgen.runtime.progress import Progress, stored_text
 from mlgen.topology import Hosts, Wait
 
@@ -340,6 +340,21 @@ def test_whom_a_replica_waits_for(cluster, hosts, port, started, line):
     waits = (Wait("ps", hosts, port, started=started),)
 
     assert waits_for(waits, addressed(snapshot)).startswith(line)
+
+
+def test_a_replica_that_waits_for_one_that_has_succeeded_is_named(cluster):
+    """The pod of a Job that has ended keeps its address in its status, but not in DNS."""
+    cluster.show("waiting")
+    for item in cluster.objects:
+        if item["metadata"]["name"] == "mix-ps-0":
+            item["status"] |= {"podIP": "10.0.0.1", "phase": "Succeeded"}
+    (snapshot,) = snapshots(Kubectl(), validate("waiting.yaml").jobs)
+    waits = (Wait("ps", Hosts("mix-ps-", 2, ".mix"), None),)
+
+    assert waits_for(waits, addressed(snapshot), succeeded(snapshot)) == (
+        "waits forever for ps-0, which has already succeeded; delete the job, and set"
+        " wait.timeoutSeconds"
+    )
 
 
 def test_pods_of_an_earlier_version_may_wait_where_the_job_does_not():
