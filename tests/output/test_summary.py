@@ -32,6 +32,10 @@ def test_roles_with_their_replicas_objects_and_peers():
             "  supervisor permissions: change these objects, read the namespace's pods for their"
             " exit codes"
         ),
+        (
+            "  apply with kubectl apply --server-side: otherwise, applying again restarts ps after"
+            " training"
+        ),
     ] == summary(rendered("tensorflow-ps")).splitlines()
 
 
