@@ -593,8 +593,8 @@ def local() -> dict[str, list[str]]:
         r'dialects/mpi_operator.py: rf"--{bound}-(?:np|num-proc)[\s=]+(\d{{1,9}}\b)"': [
             r"--min-(?:np|num-proc)[\s=]+(\d{1,9}\b)"
         ],
-        r'dialects/jobset/__init__.py: rf"[\w-]+-\d+\.{re.escape(subdomain)}(?![\w-])"': [
-            r"[\w-]+-\d+\.a(?![\w-])"
+        r'dialects/jobset/__init__.py: rf"(?<![\w-])[\w-]+(?<=\d)\.{re.escape(subdomain)}(?![\w-])"': [
+            r"(?<![\w-])[\w-]+(?<=\d)\.a(?![\w-])"
         ],
         "documents/files.py: TYPE % name": [files.TYPE % "kind"],
         "frameworks/_address_rules.py: "

@@ -215,7 +215,7 @@ def _write_v1alpha1_subdomain(jobset: JobSet) -> None:
         (subdomain, source, address)
         for subdomain in (name, *(f"{name}-{job.name}" for job in jobset.jobs))
         for source, text in texts
-        for address in re.findall(rf"[\w-]+-\d+\.{re.escape(subdomain)}(?![\w-])", text)[:1]
+        for address in re.findall(rf"(?<![\w-])[\w-]+(?<=\d)\.{re.escape(subdomain)}(?![\w-])", text)[:1]
     ]
     subdomains = {subdomain for subdomain, _, _ in used}
     for subdomain, source, address in used:
