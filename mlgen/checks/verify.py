@@ -207,6 +207,7 @@ def _of_jobset(path: ValuePath, jobset: Object) -> Iterator[tuple[ValuePath, Obj
     selector = {JOB: metadata["labels"].get(JOB)}
     spec = {"clusterIP": "None", "publishNotReadyAddresses": not hidden, "selector": selector}
     own = {key: metadata[key] for key in ("name", "namespace", "labels") if key in metadata}
+    own["name"] = value_at(jobset, ("spec", "network", "subdomain")) or name
     yield path, {"apiVersion": "v1", "kind": "Service", "metadata": own, "spec": spec}
     targets = value_at(jobset, ("spec", "successPolicy", "targetReplicatedJobs"))
     marked = f"{name}-{targets[0]}-0" if isinstance(targets, list) and targets[1:] else ""

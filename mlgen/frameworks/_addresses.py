@@ -41,7 +41,7 @@ def with_aliases(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
     for text in texts_with_name:
         for match in pattern.finditer(text):
             role = role_names[match["name"]]
-            subdomains = (*plain_names, job.subdomain)
+            subdomains = (*plain_names, job.subdomain, job.network.subdomain or job.name)
             if not all(names_service(match, each, job.namespace) for each in subdomains):
                 continue
             for index in indexes(match["index"], len(replicas[role])):

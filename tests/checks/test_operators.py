@@ -89,7 +89,8 @@ def test_labels_in_init_containers_and_volumes():
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in "ab"]
     job = pytorch_job(pod={"initContainers": init, "volumes": volumes}, volumeMounts=mounts)
     pod = pods(job)["p-worker"]
-    first, second = (each for each in pod["volumes"] if each["name"] in "ab")
+    by_name = {each["name"]: each for each in pod["volumes"]}
+    first, second = by_name["a"], by_name["b"]
 
     assert value(pod, "A", "initContainers") == INDEX
     assert first["downwardAPI"]["items"][0]["fieldRef"]["fieldPath"] == INDEX
