@@ -20,7 +20,7 @@ from mlgen.kubernetes.validation.syntax import (
     qualified,
 )
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.problems import Problem, ValuePath
+from mlgen.problems import Problem, ValuePath, did_you_mean
 
 SLEEP_ZERO = KubeVersion(1, 33)
 """Since then, a hook may sleep for 0 s (PodLifecycleSleepActionAllowZero)."""
@@ -137,7 +137,8 @@ def mounts(path: ValuePath, _: Any, spot: Spot) -> Iterator[Problem]:
                 f"container {text(container, 'name')} mounts the volume {name}, "
                 "which does not exist"
             )
-            yield Problem(place, message, "volume", "add it to the volumes of the template")
+            hint = did_you_mean(name, sorted(known)) or "add it to the volumes of the template"
+            yield Problem(place, message, "volume", hint)
         if folder and folder in used:
             message = f"{used[folder]} and {name} are both mounted at {folder}"
             yield conflict((*place, "mountPath"), message, "change the mountPath of one of them")
