@@ -42,7 +42,7 @@ def test_only_names_and_addresses_differ(file, text):
     assert_only_names_and_addresses_differ(text, hashed)
 
 
-@each_file("^", without="hostPort|app.kubernetes.io/part-of", sample=20)
+@each_file("^", without="hostPort|app.kubernetes.io/part-of", sample=8)
 def test_the_suffix_hides_no_warning(file):
     """A variant omits policies before the name is hashed, and reports them afterwards."""
     for options in ({"target": "argocd"}, {"target": "flux"}, {"jobset": True}):

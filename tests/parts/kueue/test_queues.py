@@ -69,6 +69,21 @@ def test_a_single_job_that_kueue_stops_runs_again(any_team):
         team.until_reserved(pods)
 
 
+def test_a_second_apply_changes_nothing(any_team):
+    team = any_team({"cpu": 4})
+    team.apply(JOB.replace("RESOURCES", ""))
+    team.until_running("gemma", 2)
+    before = [pod["metadata"]["uid"] for pod in team.pods("gemma")]
+
+    again = team.kubectl(
+        "apply", "-f", "-", stdin=team.mlgen("render", job=JOB.replace("RESOURCES", ""))
+    )
+
+    assert "job.batch/gemma-worker unchanged" in again
+    assert [pod["metadata"]["uid"] for pod in team.pods("gemma")] == before
+    team.until_reserved(2)
+
+
 @pytest.fixture
 def racks(with_webhooks, team):
     """A Tenant whose queue uses the racks of the nodes: two racks of four nodes."""
