@@ -593,7 +593,7 @@ def local() -> dict[str, list[str]]:
         r'dialects/mpi_operator.py: rf"--{bound}-(?:np|num-proc)[\s=]+(\d{{1,9}}\b)"': [
             r"--min-(?:np|num-proc)[\s=]+(\d{1,9}\b)"
         ],
-        r'dialects/jobset/__init__.py: rf"(?<![\w-])[\w-]+(?<=\d)\.{re.escape(subdomain)}(?![\w-])"': [
+        r'dialects/jobset/__init__.py: ADDRESS + re.escape(subdomain) + r"(?![\w-])"': [
             r"(?<![\w-])[\w-]+(?<=\d)\.a(?![\w-])"
         ],
         "documents/files.py: TYPE % name": [files.TYPE % "kind"],

@@ -21,7 +21,6 @@ MALFORMED = re.compile(
 """Problems of malformed resources, which the operator would not run either."""
 
 NEVER_RUN = {
-    "docs__legacy-v1__user-guides__multi-cluster.md__block2.yaml": "another controller manages",
     "docs__user-guide__how_to_use_resource_strategy_fit_plugin.md__block2.yaml": "but no limit",
     "examples__pytorch__mnist__v1__pytorch_job_mnist_gloo.yaml": "<your_project>",
     "examples__pytorch__mnist__v1__pytorch_job_mnist_mpi.yaml": "<your_project>",

@@ -204,6 +204,10 @@ def _write_network(jobset: JobSet) -> None:
         jobset.report("names-of-unready-pods", not_ready)
 
 
+ADDRESS = r"(?<![\w-])[\w-]+(?<=\d)\."
+"""The host name of a pod, up to its subdomain."""
+
+
 def _write_v1alpha1_subdomain(jobset: JobSet) -> None:
     """Write the subdomain of the addresses in v1alpha1, which has one for each replicated Job.
 
@@ -215,7 +219,7 @@ def _write_v1alpha1_subdomain(jobset: JobSet) -> None:
         (subdomain, source, address)
         for subdomain in (name, *(f"{name}-{job.name}" for job in jobset.jobs))
         for source, text in texts
-        for address in re.findall(rf"(?<![\w-])[\w-]+(?<=\d)\.{re.escape(subdomain)}(?![\w-])", text)[:1]
+        for address in re.findall(ADDRESS + re.escape(subdomain) + r"(?![\w-])", text)[:1]
     ]
     subdomains = {subdomain for subdomain, _, _ in used}
     for subdomain, source, address in used:
