@@ -58,7 +58,7 @@ def dangling(file, options):
                 yield file.name, options, key
 
 
-@each_file(sample=12)
+@each_file(sample=8)
 def test_every_object_with_the_name_of_the_job_exists(file):
     assert [*dangling(file, {})] == []
 

@@ -121,8 +121,9 @@ class RoleSpec:
 
     @property
     def container_patches(self) -> list[dict[str, Any]]:
-        """The fields of the training container in each of `templates`, in merge order."""
-        return [
+        """The fields of the training container in the role and its templates, in merge order."""
+        own = [{"securityContext": dict(self.security_context)}] if self.security_context else []
+        return own + [
             container
             for template in self.templates
             for container in containers_of(template)

@@ -156,7 +156,7 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
     templates = tuple(v["template"] for v in (spec_values, role_values) if "template" in v)
     merged.pop("template", None)
     if "main_container" not in merged:
-        merged["main_container"] = _main_container(templates, merged.get("image"))
+        merged["main_container"] = _main_container(templates, merged)
     if "wait_for" in merged:
         merged["wait_for"] = [WaitFor(**wait) for wait in merged["wait_for"]]
     if "shm_size" in merged:
@@ -171,15 +171,16 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
     )
 
 
-def _main_container(templates: Sequence[Mapping[str, Any]], image: str | None) -> str:
+def _main_container(templates: Sequence[Mapping[str, Any]], role: Mapping[str, Any]) -> str:
     """Return the name of the training container: `main`, or the only one that can be meant.
 
-    The only container of a template is a second one if it and the role have an image. If one of
-    them has none, the API server would reject two containers, so they are the same.
+    The only container of a template is a second one if it and the role have an image, or a command.
+    Else, the API server would reject two containers, because one of them has no image.
     """
     containers = [each for template in templates for each in containers_of(template)]
     names = {each.get("name") for each in containers}
-    has_two = image and any(each.get("image") for each in containers)
+    own = ("image", "command")
+    has_two = any(role.get(key) and each.get(key) for key in own for each in containers)
     return MAIN if len(names) != 1 or has_two else names.pop() or MAIN
 
 

@@ -242,20 +242,21 @@ def test_a_queue_alone_is_of_kueue(scheduling, gang):
 
 
 @pytest.mark.parametrize(
-    ("image", "containers", "name"),
+    ("role", "containers", "name"),
     [
-        (None, [{"name": "a", "image": "i"}], "a"),
-        ("i", [{"name": "a", "tty": True}], "a"),
-        ("i", [{"name": "sidecar", "image": "i"}], "main"),
-        (None, [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}], "main"),
-        (None, [{"image": "i"}], "main"),
-        (None, [], "main"),
+        ({}, [{"name": "a", "image": "i"}], "a"),
+        ({"image": "i"}, [{"name": "a", "tty": True}], "a"),
+        ({"image": "i"}, [{"name": "sidecar", "image": "i"}], "main"),
+        ({"image": "i", "command": ["t"]}, [{"name": "sidecar", "command": ["s"]}], "main"),
+        ({}, [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}], "main"),
+        ({}, [{"image": "i"}], "main"),
+        ({}, [], "main"),
     ],
 )
-def test_the_only_container_that_can_train_is_the_training_container(image, containers, name):
-    role = {"template": {"spec": {"containers": containers}}} | ({"image": image} if image else {})
+def test_the_only_container_that_can_train_is_the_training_container(role, containers, name):
+    template = {"template": {"spec": {"containers": containers}}}
 
-    assert worker(role).main_container == name
+    assert worker(role | template).main_container == name
 
 
 def test_a_limit_for_gpus_is_recognized():

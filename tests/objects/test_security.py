@@ -3,6 +3,7 @@
 import pytest
 from objects.samples import job
 
+import mlgen
 from mlgen.jobfile.model import Security
 from mlgen.kubernetes.pod_security import violations
 from mlgen.objects.security import RESTRICTED, patch, without_token
@@ -66,3 +67,22 @@ def test_helpers_satisfy_the_restricted_standard():
 def test_a_pod_has_a_token_only_if_somebody_asked_for_a_service_account(spec):
     assert without_token({}) == {"automountServiceAccountToken": False}
     assert without_token(spec) == spec
+
+
+def test_a_security_context_of_a_role_means_the_same_as_in_its_template():
+    """Helpers that write files for the training container also run as its user."""
+
+    def rendered(**fields):
+        roles = {"launcher": {"command": ["mpirun", "a"]}, "worker": {"replicas": 2}}
+        spec = {"framework": "mpi", "image": "i", "options": {"transport": "ssh"}, "roles": roles}
+        metadata = {"name": "a"}
+        kind = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob"}
+        return list(mlgen.render({**kind, "metadata": metadata, "spec": spec | fields}))
+
+    context = {"runAsUser": 1000, "runAsGroup": 100}
+    container = {"name": "main", "securityContext": context}
+
+    assert rendered(securityContext=context) == rendered(
+        template={"spec": {"containers": [container]}}
+    )
+    assert rendered(securityContext=context) != rendered()

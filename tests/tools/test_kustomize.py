@@ -16,14 +16,14 @@ from mlgen.output.yaml import yaml_text
 INTEGRATION = ROOT / "integrations/kustomize"
 PLUGINS = ["--enable-alpha-plugins", "--enable-exec"]
 
-OWN_NAME = "elasticdl-elasticaijob-v1alpha1"
-"""A resource that repeats its own name in its arguments, where kustomize does not rename it."""
+OWN_NAME = ("elasticdl-elasticaijob-v1alpha1", "generic-subdomain", "jobset-jobset-v1alpha2")
+"""Jobs that repeat their own name in arguments or addresses, where kustomize does not rename it."""
 
 # A prefix does not change the name of the runtime to which a TrainJob refers.
 FILES = [
     path
     for path in (*FIXTURES, *RESOURCES)
-    if path.stem != OWN_NAME
+    if path.stem not in OWN_NAME
     and "kind: ClusterTrainingRuntime" not in path.read_text()
     and "kind: TrainingRuntime" not in path.read_text()
 ]
