@@ -41,7 +41,14 @@ def before(shared_namespace, claim, manifests):
     namespace.until("backing-off waits", lambda: is_restarting(namespace, "backing-off", pods=0))
     uids["backing-off"] = {kill_supervisor(namespace, "backing-off")}
     go(claim, "backing-off", "end")
+    namespace.until("a replica of refused has succeeded", lambda: has_succeeded(namespace))
+    go(claim, "refused", "end")
     return uids
+
+
+def has_succeeded(namespace):
+    """Return True if the controller has counted the replica of `refused` that succeeds."""
+    return namespace.get("job", "refused-worker")["status"].get("succeeded") == 1
 
 
 def go(claim, job, file="go"):
