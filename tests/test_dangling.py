@@ -64,7 +64,7 @@ def test_every_object_with_the_name_of_the_job_exists(file):
 
 
 @SLOW
-@each_file()
+@each_file(sample=20)
 def test_every_object_exists_in_other_outputs(file):
     assert [each for options in FORMS[1:] for each in dangling(file, options)] == []
 

@@ -39,7 +39,7 @@ def test_a_change_of_any_line_changes_the_golden(name, objects, render):
         assert golden_text(changed) != expected, changed[: letter.end()].splitlines()[-1]
 
 
-@each_file()
+@each_file(sample=20)
 def test_rendering_again_gives_the_same_bytes(file):
     assert abridged(rendered(file)) == golden(file)
 

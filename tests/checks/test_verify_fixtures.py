@@ -25,7 +25,7 @@ def problems_of(objects):
     return list(collector.problems)
 
 
-@each_file()
+@each_file(sample=20)
 def test_every_fixture_is_verified(objects, file):
     options = Options(namespace="team-a", target="argocd")
     result = pipeline.render(texts((str(file),)), options)
