@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mlgen.jobfile.model import RoleSpec, TrainingJob, own_files
+from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.addresses import TEXTS, host_pattern, indexes, names_service
 from mlgen.topology import Role
 
@@ -77,9 +77,7 @@ def _texts(spec: RoleSpec) -> Iterator[str]:
     """Yield the user's texts that the pods of a role read: commands, variables and files."""
     yield from (*spec.command, *spec.args)
     yield from _strings(spec.env)
-    for volume in spec.volumes.values():
-        for _, files in own_files(volume):
-            yield from (re.sub(SSH_ALIAS, "", text) for text in files.values())
+    yield from (re.sub(SSH_ALIAS, "", text) for text in spec.file_texts)
     for template in spec.templates:
         yield from _strings(template, every=False)
 

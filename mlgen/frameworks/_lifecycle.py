@@ -18,7 +18,6 @@ from mlgen.jobfile.model import (
     RunPolicy,
     SuccessPolicy,
     TrainingJob,
-    own_files,
     written,
 )
 from mlgen.problems import Problem, did_you_mean
@@ -198,10 +197,9 @@ def _relies_on_sigterm(spec: RoleSpec) -> bool:
     hooks = [(patch.get("lifecycle") or {}).get("preStop") for patch in spec.container_patches]
     pods = [template.get("spec") or {} for template in spec.templates]
     grace = [pod.get("terminationGracePeriodSeconds") or 0 for pod in pods]
-    volumes = (files for each in spec.volumes.values() for _, files in own_files(each))
-    files = [text for files in volumes for text in files.values()]
     return not any(hooks) and (
-        max(grace, default=0) > DEFAULT_GRACE or any("signal.SIGTERM" in text for text in files)
+        max(grace, default=0) > DEFAULT_GRACE
+        or any("signal.SIGTERM" in text for text in spec.file_texts)
     )
 
 

@@ -131,6 +131,12 @@ class RoleSpec:
         ]
 
     @property
+    def file_texts(self) -> list[str]:
+        """The contents of the files in the job file that the pods of the role mount."""
+        files = (files for volume in self.volumes.values() for _, files in own_files(volume))
+        return [text for each in files for text in each.values()]
+
+    @property
     def mount_paths(self) -> list[str]:
         """The folders at which the training container mounts volumes."""
         patches = (

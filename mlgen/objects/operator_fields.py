@@ -54,12 +54,16 @@ def _changed(holder: dict[str, Any], field: str, change: Callable[[Any], Any]) -
 def _of_volume(volume: dict[str, Any], own: Change) -> dict[str, Any]:
     """Return a volume with changed items of the downward API, alone or in a projected volume."""
 
-    def of_source(source: dict[str, Any]) -> dict[str, Any]:
-        items = lambda files: _changed(files, "items", lambda each: _each(each, own))  # noqa: E731
-        return _changed(source, "downwardAPI", items)
+    def of_files(files: dict[str, Any]) -> dict[str, Any]:
+        return _changed(files, "items", lambda items: _each(items, own))
 
-    sources = lambda projected: _changed(projected, "sources", lambda each: _each(each, of_source))  # noqa: E731
-    return _changed(of_source(volume), "projected", sources)
+    def of_source(source: dict[str, Any]) -> dict[str, Any]:
+        return _changed(source, "downwardAPI", of_files)
+
+    def of_projected(projected: dict[str, Any]) -> dict[str, Any]:
+        return _changed(projected, "sources", lambda sources: _each(sources, of_source))
+
+    return _changed(of_source(volume), "projected", of_projected)
 
 
 def _with_own_path(

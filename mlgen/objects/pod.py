@@ -5,12 +5,12 @@ same port number, the user's port is kept.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mlgen.jobfile.model import TrainingJob, containers_of, is_below, own_files
+from mlgen.jobfile.model import TrainingJob, containers_of, is_below
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.sidecars import is_sidecar
@@ -81,7 +81,7 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
     spec = _with_preflight(role, spec)
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
     spec = with_own_fields(job, role, pod | {"spec": spec})
-    spec = security.without_token(with_index_variable(role, spec), _user_files(role))
+    spec = security.without_token(with_index_variable(role, spec), role.spec.file_texts)
     own = [helper_settings.resources(job, each) for each in RESOURCES]
     kept = helper_settings.resource_names(job)
     spec = placement.with_modest_helpers(topology, spec, own, kept)
@@ -95,13 +95,6 @@ def service_account(job: TrainingJob, role: Role) -> str | None:
     """
     default = workload_name(job, role) if role.rights else None
     return role.spec.service_account_name or default
-
-
-def _user_files(role: Role) -> Iterator[str]:
-    """Yield the contents of the files in the job file that the pods of a role mount."""
-    for volume in role.spec.volumes.values():
-        for _, files in own_files(volume):
-            yield from files.values()
 
 
 def _plain_pod(job: TrainingJob, role: Role, helpers: list[Helper]) -> dict[str, Any]:
