@@ -12,7 +12,7 @@ from mlgen.checks._facts import at_pod, in_job_file
 from mlgen.checks.pod_names import MERGED, Text, located, texts_of
 from mlgen.checks.pods import Located, Objects, Pods, value_at
 from mlgen.jobfile.model import is_below
-from mlgen.jobfile.operators import FIELDS, OF_PODS, hints, operator_of
+from mlgen.jobfile.operators import OF_PODS, SELECTED, hints, operator_of
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import JOB, REPLICA_INDEX, ROLE
@@ -58,7 +58,7 @@ def own_labels(selected: Iterable[tuple[str, str]], name: str, every: Sequence[P
     """
     own: dict[str, str] = {}
     for key, value in selected:
-        meaning = FIELDS.get(key, "").partition(" of a ")[0]
+        meaning = SELECTED.get(key)
         if meaning == "job and role":
             own |= {JOB: name} | _own_role(value.removeprefix(f"{name}-"), every)
         elif meaning == "job":
@@ -117,7 +117,7 @@ def _references(pods: Pods) -> Iterator[tuple[ValuePath, str]]:
                 yield (*at, "downwardAPI", "items", number, *end), f"the file {item.get('path')}"
 
 
-KEYS = rf"({'|'.join(re.escape(key) for key in FIELDS if '/' in key)})(?:=([\w.-]*))?"
+KEYS = rf"({'|'.join(re.escape(key) for key in SELECTED if '/' in key)})(?:=([\w.-]*))?"
 """The labels of operators with a prefix, and the value with which a command compares one."""
 
 

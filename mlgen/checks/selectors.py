@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mlgen.checks._facts import problem
 from mlgen.checks.operators import PodLabels, own_labels, pod_labels
 from mlgen.checks.pods import Objects, value_at
-from mlgen.jobfile.operators import FIELDS, SELECTORS, is_of_job, operator_of
+from mlgen.jobfile.operators import SELECTED, SELECTORS, is_of_job, operator_of
 from mlgen.kubernetes.objects import Object
 from mlgen.problems import Problem, ValuePath
 
@@ -124,8 +124,7 @@ def unselected(jobs: Iterable[JobPods], selectors: Iterable[Selector]) -> Iterat
             for namespace in (job.namespace, ANY):
                 known.setdefault((name, namespace), job)
     for selector in selectors:
-        keys = [(key, FIELDS.get(key, "").partition(" of ")[0]) for key, _ in selector.labels]
-        named = next((dict(selector.labels)[key] for key, means in keys if means == "job"), "")
+        named = next((value for key, value in selector.labels if SELECTED.get(key) == "job"), "")
         spaces = (selector.namespace, "") if selector.namespace else (ANY,)
         found = (known.get((named, namespace)) for namespace in spaces)
         job_pods = next(filter(None, found), None)

@@ -4,9 +4,9 @@
 
     operators: by the name of an operator:
         labels: a pattern of labels and annotations that it sets.
-        fields: the meaning of these: `job`, `role`, `job and role`, `index`, `namespace` or
-            `queue`. With `of a selector`, it is used for selectors, because the pod itself has
-            another value.
+        fields: the meaning of these: `job`, `role`, `index`, `namespace` or `queue`.
+        selected: the meaning of those that only selectors can use, because their value in a pod
+            has no equal here: `job`, `role` or `job and role`.
         variables: patterns of variables, with the fix.
         files: patterns of files, with the fix.
     selectors: by kind, the paths of its selectors of pods. `*` is any item of a list.
@@ -25,10 +25,17 @@ from mlgen.resources import table
 
 OPERATORS: Mapping[str, Any] = table("resources/operator_pods")["operators"]
 
-FIELDS: dict[str, str] = {
-    key: meaning for row in OPERATORS.values() for key, meaning in row.get("fields", {}).items()
-}
-"""The meaning of labels and annotations."""
+
+def _meanings(column: str) -> dict[str, str]:
+    rows = (row.get(column, {}) for row in OPERATORS.values())
+    return {key: meaning for row in rows for key, meaning in row.items()}
+
+
+FIELDS = _meanings("fields")
+"""The meaning of labels and annotations that a pod can read."""
+
+SELECTED = FIELDS | _meanings("selected")
+"""The meaning of labels in a selector."""
 
 OF_PODS = re.compile(r"metadata\.(labels|annotations)\['([^'\]]*)'\]")
 """The path of a label or annotation in `fieldRef`."""

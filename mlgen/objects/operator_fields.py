@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
-from mlgen.jobfile.operators import FIELDS, OF_PODS
+from mlgen.jobfile.operators import FIELDS, OF_PODS, SELECTED
 from mlgen.objects.labels import JOB, REPLICA_INDEX, ROLE, index_label
 from mlgen.topology import Role
 
@@ -74,9 +74,9 @@ def _with_own_path(
     path = (source.get("fieldRef") or {}).get("fieldPath")
     match = OF_PODS.fullmatch(path) if isinstance(path, str) else None
     kind, key = match.groups() if match else ("", "")
-    if key not in FIELDS or key in (metadata.get(kind) or {}):
+    if key not in SELECTED or key in (metadata.get(kind) or {}):
         return item
-    if FIELDS[key] == "queue" and "valueFrom" in item:
+    if FIELDS.get(key) == "queue" and "valueFrom" in item:
         return {"name": item["name"], "value": job.scheduling.queue or QUEUE}
     own = _own_path(role, metadata, key)
     if own is None:
@@ -92,6 +92,7 @@ def _own_path(role: Role, metadata: Mapping[str, Any], key: str) -> str | None:
             return f"metadata.{kind}['{key}']"
     index = index_label(role) if role.index is None else REPLICA_INDEX
     labels = {"job": JOB, "role": ROLE, "index": index}
-    if FIELDS[key] == "namespace":
+    meaning = FIELDS.get(key, "")
+    if meaning == "namespace":
         return "metadata.namespace"
-    return f"metadata.labels['{labels[FIELDS[key]]}']" if FIELDS[key] in labels else None
+    return f"metadata.labels['{labels[meaning]}']" if meaning in labels else None
