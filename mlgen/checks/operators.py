@@ -9,7 +9,8 @@ from itertools import chain
 from typing import Any
 
 from mlgen.checks._facts import at_pod, in_job_file
-from mlgen.checks.pod_names import MERGED, Text, located, texts_of
+from mlgen.checks.container_texts import ContainerText, located, texts_of
+from mlgen.checks.pod_names import MERGED
 from mlgen.checks.pods import Located, Objects, Pods, value_at
 from mlgen.jobfile.model import is_below
 from mlgen.jobfile.operators import OF_PODS, SELECTED, hints, operator_of
@@ -121,7 +122,7 @@ KEYS = rf"({'|'.join(re.escape(key) for key in SELECTED if '/' in key)})(?:=([\w
 """The labels of operators with a prefix, and the value with which a command compares one."""
 
 
-def _labels(job: Objects, pods: Pods, text: Text) -> Iterator[Located]:
+def _labels(job: Objects, pods: Pods, text: ContainerText) -> Iterator[Located]:
     """Report commands that look for labels of an operator, which the pods do not have."""
     for key, value in re.findall(KEYS, text.text) if "/" in text.text else ():
         every = [pod_labels(each) for each in job.pods]
@@ -134,7 +135,7 @@ FILES = [*hints("files")]
 VARIABLES = [*hints("variables")]
 
 
-def _files(container: Object, pods: Pods, text: Text) -> Iterator[Located]:
+def _files(container: Object, pods: Pods, text: ContainerText) -> Iterator[Located]:
     """Report files of an operator that a container reads, but does not mount."""
     for operator, pattern, fix in FILES if "/" in text.text else ():
         match = re.search(pattern, text.text)
@@ -151,7 +152,7 @@ SETS = r"\b(source|eval|read)\b|(^|\n) *\. "
 """A pattern of scripts that may set any variable."""
 
 
-def _variables(container: Object, pods: Pods, text: Text) -> Iterator[Located]:
+def _variables(container: Object, pods: Pods, text: ContainerText) -> Iterator[Located]:
     """Report variables of an operator that a script uses without a value."""
     if "$" not in text.text or container.get("envFrom") or re.search(SETS, text.text):
         return

@@ -5,7 +5,6 @@ Secret or ConfigMap lacks, selectors of pods that a job does not have, and names
 kustomize has renamed.
 """
 
-import re
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,10 +12,10 @@ from typing import Any, NamedTuple
 
 from mlgen.checks._facts import at_pod, in_job_file, problem
 from mlgen.checks.pods import POD, Objects, items_of, value_at
+from mlgen.checks.renamed import Referred, referred_objects, renamed_objects
 from mlgen.checks.selectors import JobPods, Selector, pods_of_job, selectors_of, unselected
 from mlgen.checks.storage import shared_claims
 from mlgen.documents.document import Document
-from mlgen.jobfile.excuses import unexcused
 from mlgen.kubernetes import references
 from mlgen.kubernetes.groups import group_kind, is_built_in
 from mlgen.kubernetes.objects import Object
@@ -47,7 +46,7 @@ class Trainings(NamedTuple):
     """One for each key that a job requires: the Secret or ConfigMap, and the key."""
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The keys of each Secret and ConfigMap."""
-    referred: "tuple[Referred, ...]" = ()
+    referred: tuple[Referred, ...] = ()
     """The objects that the pods of a job refer to, without the job's own."""
     named: tuple[tuple[str, str, str], ...] = ()
     """The kind, namespace and name of each object that a pod may refer to."""
@@ -57,19 +56,6 @@ class Trainings(NamedTuple):
     """The pods of a job."""
     selectors: tuple[Selector, ...] = ()
     """One for each object that selects pods by labels of an operator."""
-
-
-class Referred(NamedTuple):
-    """A reference of a job's pods to another object."""
-
-    job: str
-    kind: str
-    namespace: str
-    name: str
-    field: str
-    """Its field in the input, as kustomize writes it; "" if the job file does not contain it."""
-    problem: Problem
-    """The warning that kustomize has renamed the object, without its message and hint."""
 
 
 def shared(job: str, objects: Sequence[Object], document: Document) -> Trainings:
@@ -95,87 +81,9 @@ def shared(job: str, objects: Sequence[Object], document: Document) -> Trainings
     return Trainings(
         shared=tuple(claims),
         uses=tuple(dict.fromkeys(uses)),
-        referred=tuple(_referred(own, document)),
+        referred=tuple(referred_objects(own, document)),
         jobs=(pods_of_job(own, document.data["metadata"]["name"]),),
     )
-
-
-UNKNOWN = dict.fromkeys(("kind", "name", "other", "field"), "")
-"""The values of a message that is written when all documents are known."""
-
-
-def _referred(own: Objects, document: Document) -> Iterator[Referred]:
-    """Yield each reference of the pods of a job to another object, once for each field."""
-    found = set[tuple[str, str, str]]()
-    for pods in own.distinct_pods:
-        for reference in references.of_pod(pods.template):
-            kind, name = reference.kind, reference.name
-            if name in own.of_kind(kind) or not reference.path:
-                continue
-            located = at_pod(pods, (*POD, *reference.path), "renamed", **UNKNOWN)
-            path = in_job_file(located, document.data).path
-            value = value_at(document.data, path)
-            if isinstance(value, dict):  # the short form of a volume
-                fields = [field for field, inner in value.items() if inner == name]
-                path, value = (*path, *fields), name if len(fields) == 1 else None
-            warning = document.located(replace(located.problem, path=path))
-            field = _kustomize_path(warning.path, reference.path) if value == name else ""
-            if (kind, name, field) in found:
-                continue
-            found.add((kind, name, field))
-            namespace = pods.item["metadata"].get("namespace") or ""
-            for each in unexcused(document, [warning]):
-                yield Referred(own.name, kind, namespace, name, field, each)
-
-
-def _kustomize_path(path: ValuePath, in_pod: ValuePath) -> str:
-    """Return the path of a reference as kustomize writes it, without the indexes of lists.
-
-    Args:
-        path: the path in the input; of a volume as a whole in some custom resources.
-        in_pod: the path in the pod's spec.
-    """
-    if path[-1:] and isinstance(path[-1], int):
-        start = next((at for at, step in enumerate(in_pod) if step == path[-2]), len(in_pod))
-        path = (*path, *in_pod[start + 2 :])
-    return "/".join(step for step in path if isinstance(step, str))
-
-
-HASH = re.compile("-[bcdfghkmt2456789]{10}$")
-"""The suffix of a name that kustomize generates (api/hasher, Encode)."""
-
-
-def _renamed(found: Sequence[Trainings]) -> Iterator[Problem]:
-    """Yield warnings about references to objects that the input contains under another name.
-
-    kustomize adds the same prefix and suffix to all names, so the name of the job shows them. It
-    adds a hash to generated names. Without a hash, an object that others refer to has its name by
-    intention.
-    """
-    named = {(kind, name): space for each in found for kind, space, name in each.named}
-    plain = {(kind, HASH.sub("", name)): name for kind, name in named}
-    used = {(each.kind, each.name) for every in found for each in every.referred}
-    used.update(pair for each in found for pair in each.also)
-    for each in (each for every in found for each in every.referred):
-        if (each.kind, each.name) in named:
-            continue
-        for start, end in _affixes(each.job):
-            other = plain.get((each.kind, f"{start}{each.name}{end}"), each.name)
-            space = named.get((each.kind, other), "")
-            is_own = HASH.search(other) or (each.kind, other) not in used
-            if other != each.name and is_own and space in ("", each.namespace):
-                rule = "renamed" if each.field else "renamed-default"
-                texts = {"kind": each.kind, "name": each.name, "field": each.field}
-                row = problem(rule, (), **texts, other=other)
-                yield replace(each.problem, message=row.message, hint=row.hint)
-                break
-
-
-def _affixes(job: str) -> Iterator[tuple[str, str]]:
-    """Yield each prefix and suffix that kustomize may have added to the name of a job."""
-    cuts = [at for at, character in enumerate(job) if character in "-."]
-    for start in (0, *(at + 1 for at in cuts)):
-        yield from ((job[:start], job[end:]) for end in (len(job), *reversed(cuts)) if end >= start)
 
 
 def _full_name(name: str, item: Object) -> str:
@@ -241,7 +149,7 @@ def own_service(document: Document) -> Problem | None:
 
 
 def is_own(document: Document) -> bool:
-    """Return True for such a Service, if the input contains the job."""
+    """Return True for an object with the name of a job whose headless Service is in the input."""
     jobs = document.context.jobs if document.context else ()
     metadata = document.data.get("metadata")
     if not jobs or not isinstance(metadata, dict):
@@ -327,7 +235,11 @@ def across(found: Sequence[Trainings]) -> list[Problem]:
     return [
         *(warning for each in found for kind, warning in each.warnings if kind not in defined),
         *(warning for each in found for claim, warning in each.shared if claim in single),
-        *_renamed(found),
+        *renamed_objects(
+            [reference for each in found for reference in each.referred],
+            (item for each in found for item in each.named),
+            (pair for each in found for pair in each.also),
+        ),
         *unselected(
             (job for each in found for job in each.jobs),
             (selector for each in found for selector in each.selectors),

@@ -8,74 +8,15 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from mlgen.checks._facts import in_job_file, problem
-from mlgen.checks.pods import Located, Objects, Pods, role_path, value_at
-from mlgen.checks.sense import command_words
+from mlgen.checks._facts import in_job_file
+from mlgen.checks.container_texts import ContainerText, located, texts_of
+from mlgen.checks.pods import Located, Objects, Pods, value_at
 from mlgen.kubernetes.objects import Object
-from mlgen.objects.labels import REPLICA_INDEX, ROLE, files_name
-from mlgen.problems import Problem, ValuePath, listed
+from mlgen.objects.labels import REPLICA_INDEX, ROLE
+from mlgen.problems import Problem, listed
 from mlgen.topology import INDEX, INDEX_NAME
-
-
-class Text(NamedTuple):
-    """A text that a container runs or reads.
-
-    Attributes:
-        item: the object that contains it.
-        path: its path there.
-        label: its name in messages.
-        text: the text. An option and its value are one text.
-        own_index: the text that Kubernetes or a shell replaces there by the index of the replica.
-    """
-
-    item: Object
-    path: ValuePath
-    label: str
-    text: str
-    own_index: str
-
-
-HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe")
-HOOKS = ("postStart", "preStop")
-IN_SHELL = f"${INDEX_NAME}"
-
-
-def texts_of(job: Objects, pods: Pods, path: ValuePath, container: Object) -> Iterator[Text]:
-    """Yield the texts of a container, and of the files of the job file that it mounts.
-
-    Args:
-        job: the objects of the job.
-        pods: the pods.
-        path: the path of the container.
-        container: the container.
-    """
-    item, before = pods.item, ""
-    for at, text in command_words(container):
-        is_value = before.startswith("-") and text.startswith("$") and " " not in text
-        whole = f"{before} {text}" if is_value else text
-        yield Text(item, (*path, *at), str(at[0]), whole, INDEX)
-        before = text
-    for number, variable in enumerate(container.get("env") or ()):
-        value = str(variable.get("value") or "")
-        yield Text(item, (*path, "env", number, "value"), variable["name"], value, INDEX)
-    for steps in (*((name,) for name in HANDLERS), *(("lifecycle", name) for name in HOOKS)):
-        at = (*path, *steps, "exec", "command")
-        for number, text in enumerate(value_at(item, at) or ()):
-            yield Text(item, (*at, number), steps[-1], str(text), IN_SHELL)
-    prefix = files_name(job.name, "")
-    for mount in container.get("volumeMounts") or ():
-        volume = pods.named_volumes.get(mount["name"]) or {}
-        name = str(value_at(volume, ("configMap", "name")))
-        files = job.of_kind("ConfigMap").get(name) if name.startswith(prefix) else None
-        for file, text in ((files or {}).get("data") or {}).items():
-            yield Text(files or {}, ("data", file), file, str(text), IN_SHELL)
-
-
-def located(pods: Pods, text: Text, rule: str, /, **values: object) -> Located:
-    """Return the problem of a text of pods."""
-    return Located(text.item, text.path, problem(rule, role_path(pods.item), **values))
 
 
 def name_problems(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Problem]:
@@ -111,7 +52,7 @@ def _of_pods(job: Objects, name: str, pods: Pods) -> Iterator[Located]:
         for number, item in enumerate(container.get("env") or ()):
             if item["name"] in names and re.fullmatch(ADDRESS, item["name"]):
                 at = (*path, "env", number, "value" if item.get("value") else "valueFrom")
-                text = Text(pods.item, at, item["name"], "", INDEX)
+                text = ContainerText(pods.item, at, item["name"], "", INDEX)
                 write = f"value: {Use(job.name, name, pods, text).host}"
                 yield located(pods, text, "name-address", text=item["name"], write=write)
 
@@ -141,7 +82,7 @@ class Use:
     rendered: str
     job: str
     pods: Pods
-    text: Text
+    text: ContainerText
 
     @property
     def role(self) -> str:
