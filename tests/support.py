@@ -81,6 +81,17 @@ def each_file(*patterns, without="(?!)", files=FILES, sample=None):
     return decorate
 
 
+def job_file(name="p", framework="generic", **spec):
+    """Return a job file with two workers, unless `spec` has other roles."""
+    defaults = {"framework": framework, "image": "i", "roles": {"worker": {"replicas": 2}}}
+    return {
+        "apiVersion": "mlgen.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": name},
+        "spec": defaults | spec,
+    }
+
+
 def apply(document, path, value):
     """Return a copy of a document with one value set, as `--set` sets it."""
     from mlgen.documents.overrides import Draft

@@ -4,6 +4,7 @@ import pytest
 from support import ROOT, SLOW, each_file
 
 from mlgen import MlgenError, Options, pipeline
+from mlgen.checks.pods import with_jobs
 from mlgen.documents.files import texts
 from mlgen.kubernetes import references
 
@@ -17,22 +18,10 @@ CORPUS = ROOT.parent / "shared" / "corpus"
 FOLDERS = sorted(path for path in CORPUS.rglob("*") if path.is_dir())
 
 
-def templates(value):
-    """The pod templates in an object."""
-    if isinstance(value, dict):
-        template = value.get("template")
-        if isinstance(template, dict) and "containers" in template.get("spec", {}):
-            yield template
-        for inner in value.values():
-            yield from templates(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from templates(inner)
-
-
 def needed(objects):
     """The kind and name of each object that pods refer to, except Secrets with SSH keys."""
-    for template in (each for item in objects for each in templates(item)):
+    specs = (item.get("spec") or {} for item in with_jobs(objects))
+    for template in (spec["template"] for spec in specs if "template" in spec):
         for reference in references.of_pod(template):
             if reference.kind != "Secret" or not {*reference.keys} & SSH:
                 yield reference.kind, reference.name

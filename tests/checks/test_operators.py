@@ -1,6 +1,7 @@
 """Values that only the pods of an operator have: satisfied with mlgen's own, or reported."""
 
 import pytest
+from support import job_file
 
 import mlgen
 
@@ -185,18 +186,8 @@ def test_the_token_of_the_service_account(where, expected):
 
 def test_the_token_for_a_file():
     files = {"run.sh": "cat /var/run/secrets/kubernetes.io/serviceaccount/namespace"}
-    job = {
-        "apiVersion": "mlgen.dev/v1alpha1",
-        "kind": "TrainingJob",
-        "metadata": {"name": "p"},
-        "spec": {
-            "framework": "generic",
-            "image": "i",
-            "command": ["sh", "/code/run.sh"],
-            "volumes": {"code": {"mountPath": "/code", "files": files}},
-            "roles": {"worker": {"replicas": 2}},
-        },
-    }
+    volumes = {"code": {"mountPath": "/code", "files": files}}
+    job = job_file(command=["sh", "/code/run.sh"], volumes=volumes)
 
     assert "automountServiceAccountToken" not in pods(job)["p-worker"]
 
@@ -321,18 +312,7 @@ def test_labels_that_the_pods_have_are_selected():
 def test_the_name_of_the_job_is_not_the_name_of_its_job():
     """The operators set job-name to the name of the job; a Job, to its own name."""
     job = pytorch_job({"A": field("job-name")})
-    native = {
-        "apiVersion": "mlgen.dev/v1alpha1",
-        "kind": "TrainingJob",
-        "metadata": {"name": "p"},
-        "spec": {
-            "framework": "generic",
-            "image": "i",
-            "command": ["t"],
-            "env": {"A": field("job-name")},
-            "roles": {"worker": {"replicas": 2}},
-        },
-    }
+    native = job_file(command=["t"], env={"A": field("job-name")})
 
     assert value(pods(job)["p-worker"], "A") == "metadata.labels['mlgen.dev/job']"
     assert value(pods(native)["p-worker"], "A") == "metadata.labels['job-name']"

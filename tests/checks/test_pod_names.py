@@ -1,6 +1,7 @@
 """Names of pods that serve as the index or the address of a replica."""
 
 import pytest
+from support import job_file
 
 import mlgen
 
@@ -8,19 +9,11 @@ FIELD = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 ONLY_MLGEN = "names of these pods end in a random suffix"
 
 
-def job(script, framework="pytorch", replicas=2, env=None, **spec):
-    roles = spec.pop("roles", {"worker": {"replicas": replicas}})
-    fields = {"framework": framework, "image": "i", "command": ["bash", "-c", script]}
-    fields |= {"env": {"POD_NAME": FIELD, **(env or {})}, "roles": roles, **spec}
+def job(script, framework="pytorch", env=None, **spec):
+    fields = {"command": ["bash", "-c", script], "env": {"POD_NAME": FIELD, **(env or {})}, **spec}
     if framework == "generic":
         fields["options"] = {"addresses": False}
-    metadata = {"name": "ctr"}
-    return {
-        "apiVersion": "mlgen.dev/v1alpha1",
-        "kind": "TrainingJob",
-        "metadata": metadata,
-        "spec": fields,
-    }
+    return job_file("ctr", framework, **fields)
 
 
 def hints(job):

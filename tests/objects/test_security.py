@@ -2,6 +2,7 @@
 
 import pytest
 from objects.samples import job
+from support import job_file
 
 import mlgen
 from mlgen.jobfile.model import Security
@@ -74,10 +75,8 @@ def test_a_security_context_of_a_role_means_the_same_as_in_its_template():
 
     def rendered(**fields):
         roles = {"launcher": {"command": ["mpirun", "a"]}, "worker": {"replicas": 2}}
-        spec = {"framework": "mpi", "image": "i", "options": {"transport": "ssh"}, "roles": roles}
-        metadata = {"name": "a"}
-        kind = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob"}
-        return list(mlgen.render({**kind, "metadata": metadata, "spec": spec | fields}))
+        job = job_file("a", "mpi", options={"transport": "ssh"}, roles=roles, **fields)
+        return list(mlgen.render(job))
 
     context = {"runAsUser": 1000, "runAsGroup": 100}
     container = {"name": "main", "securityContext": context}
