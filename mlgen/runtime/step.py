@@ -62,6 +62,9 @@ TERMINATION_LOG = Path("/dev/termination-log")
 """The default terminationMessagePath. Argo shows it as the message of the step."""
 
 POLL_SECONDS = 2.0
+HELD_SECONDS = 600.0
+"""The longest wait for the finalizers of other programs on deleted workloads."""
+
 MAX_TRIES, MAX_DELAY, MAX_MESSAGE = 30, 30.0, 2000
 
 KEPT = ("restarts", "disruptions", "spent", "disturbed", "quick", "quick_code")
@@ -101,8 +104,7 @@ class Step:
         if before.first and before.phase != "BackingOff":
             log_line(f"resuming watch of {', '.join(self._plan.deciding)}")
             return
-        while self._ask(self._delete_workloads):
-            self._sleep(POLL_SECONDS)
+        self._clear()
         wait = min(before.until - self._clock(), LONGEST)
         if wait > 0:
             log_line(f"the next attempt starts in {wait:.0f} s")
@@ -165,24 +167,40 @@ class Step:
     def _workloads(self, kind: str) -> list[Object]:
         return self._client.list(kind, trimmed, labelSelector=f"{JOB}={self._plan.job}")
 
-    def _delete_workloads(self) -> bool:
-        """Delete the workloads of earlier attempts, and return whether one of their pods is left.
+    def _clear(self) -> None:
+        """Delete the workloads of earlier attempts, and wait until they and their pods are gone.
 
-        New pods must not join an old rendezvous. Pods on a lost node are ignored.
+        New pods must not join an old rendezvous. Pods on a lost node are ignored. Raises Impossible
+        if only finalizers of other programs keep the workloads for long.
         """
-        left = False
+        since = self._clock()
+        while left := self._ask(self._delete_workloads):
+            now, held = self._clock(), [text for text in left if text]
+            if len(held) < len(left):
+                since = now
+            elif now > since + HELD_SECONDS:
+                text = f"{', '.join(held)} has been deleted, but remains until another program"
+                raise Impossible(f"{text} removes its finalizer; remove it with kubectl edit")
+            self._sleep(POLL_SECONDS)
+
+    def _delete_workloads(self) -> list[str]:
+        """Delete the workloads, and return for each, and for a live pod, what remains.
+
+        That is its kind, name and the finalizers of other programs; "" if it has none.
+        """
+        left = []
         for kind in ("Job", "StatefulSet"):
             for metadata in [each["metadata"] for each in self._workloads(kind)]:
-                left = True
+                holders = ", ".join(filter(_is_foreign, metadata.get("finalizers") or ()))
+                left.append(holders and f"{kind} {metadata['name']} with the finalizer {holders}")
                 if not metadata.get("deletionTimestamp"):
                     log_line(f"delete {kind} {metadata['name']}")
                     body = {"propagationPolicy": "Background"}
                     with _may_be_gone():
                         self._client.delete(kind, metadata["name"], body)
-        now = self._clock()
-        return left or any(
-            is_live(pod, now) and _is_of_workload(pod) for pod in self._workloads("Pod")
-        )
+        now, pods = self._clock(), self._workloads("Pod")
+        is_left = any(is_live(pod, now) and _is_of_workload(pod) for pod in pods)
+        return [*left, *([""] if is_left else [])]
 
     def _apply(self, document: str) -> None:
         """Apply a manifest, owned by the Workflow. Never overwrite another owner's object."""
@@ -212,6 +230,11 @@ def owned(document: str, owners: list[Object]) -> str:
     """Return a document with ownerReferences, as JSON, which is valid YAML."""
     references = f"metadata:\n  ownerReferences: {json.dumps(owners)}\n"
     return document.replace("metadata:\n", references, 1)
+
+
+def _is_foreign(finalizer: str) -> bool:
+    """Return whether a finalizer is of another program. Those of Kubernetes have no domain."""
+    return "/" in finalizer
 
 
 def _is_of_workload(pod: Object) -> bool:

@@ -103,6 +103,8 @@ class Controllers:
             for pod in active:
                 self.delete_pod(pod)
             active = []
+        elif is_deleted(job):  # a finalizer of another program keeps it
+            pass
         else:
             self.manage_job(job, active, done, delayed)
             active = [pod for pod in self.pods(job) if is_active(pod)]

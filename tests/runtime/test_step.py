@@ -899,6 +899,34 @@ def test_a_workload_that_is_being_deleted_is_waited_for():
     assert "delete" not in [call[0] for call in answers.calls]
 
 
+@pytest.mark.parametrize(("seconds", "pods"), [(500, 0), (None, 0), (None, 1)])
+def test_the_finalizer_of_another_program_is_waited_for_but_not_forever(seconds, pods):
+    """A Job with a finalizer stays after its deletion, and its name is taken."""
+    cluster = Cluster()
+    labels = {"mlgen.dev/job": "mnist"}
+    held = {"labels": labels, "finalizers": ["acme.example/keep"]}
+    cluster.put("Job", "mnist-worker", metadata=held, spec={"completions": 0})
+    if seconds:
+        cluster.after(seconds, cluster.unhold, "Job", "mnist-worker")
+    owned = {"labels": labels, "ownerReferences": [{"kind": "Job", "uid": "j"}]}
+    for number in range(pods):  # a pod that takes an hour to end
+        name = f"p-{number}"
+        cluster.put("Pod", name, metadata=owned, spec={}, status={"phase": "Running"})
+        cluster.after(3600, cluster.objects.pop, ("Pod", name))
+
+    if seconds:
+        submission(cluster).submit(MANIFESTS)
+    else:
+        problem = (
+            "Job mnist-worker with the finalizer acme.example/keep has been deleted, but remains"
+            " until another program removes its finalizer; remove it with kubectl edit"
+        )
+        with pytest.raises(Impossible, match=problem):
+            submission(cluster).submit(MANIFESTS)
+
+    assert 0 <= cluster.now - EPOCH - pods * 3600 - (seconds or 600) < 20
+
+
 # The program
 
 

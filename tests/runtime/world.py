@@ -255,12 +255,26 @@ class World(Controllers, Sidecars):
         if kind == "Pod":
             self.force(self.objects[kind, name])
             return {}
-        gone = self.objects.pop((kind, name))
+        gone = self.objects[kind, name]
+        if gone["metadata"].get("finalizers"):
+            gone["metadata"].setdefault("deletionTimestamp", stamp(self.now))
+            self.touch(gone)
+            return copied(gone)
+        del self.objects[kind, name]
         for pod in self.pods(gone):
             self.let_go(pod)
             self.delete_pod(pod, by_controller=True)
         self.dirty = True
         return {}
+
+    def unhold(self, kind, name):
+        """Let another program remove its finalizers from an object."""
+        if (kind, name) in self.objects:
+            held = self.objects[kind, name]
+            held["metadata"].pop("finalizers", None)
+            self.touch(held)
+            if is_deleted(held):
+                self.delete(kind, name, {})
 
     # Time
 
