@@ -166,9 +166,14 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
 
 
 def _missing(plan: Plan, seen: Seen) -> list[str]:
-    """Return the required workloads that do not exist."""
+    """Return the required workloads that do not exist, or are being deleted.
+
+    A Job that a finalizer keeps neither creates pods nor stops when it is suspended (syncJob in
+    pkg/controller/job).
+    """
     needed = {*plan.deciding, *(item.name for item in plan.gang)}
-    return sorted(name for name in needed if not seen.workloads[name])
+    found = {name: seen.workloads[name] for name in needed}
+    return sorted(name for name, each in found.items() if not each or is_deleted(each))
 
 
 def _uid(plan: Plan, seen: Seen) -> str:
@@ -279,7 +284,9 @@ def _clean(plan: Plan, seen: Seen, state: State, now: float) -> Decision:
     if state.uid and _uid(plan, seen) not in ("", state.uid):
         return Decision(finish=state.code)  # the objects belong to the next run
     deletes = plan.clean_pod_policy == "All"
-    stops = _stops(plan, seen, state, now) if plan.release or not deletes else None
+    # The pods of a Job run until its last finalizer is gone.
+    held = any(each and each["metadata"].get("finalizers") for each in seen.workloads.values())
+    stops = _stops(plan, seen, state, now) if plan.release or held or not deletes else None
     if stops:
         return stops
     if deletes:

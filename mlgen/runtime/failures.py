@@ -128,7 +128,10 @@ def disruption(pod: Object, stopped: float | None = None) -> str:
         reason = str(status.get("reason") or "Lost")
         return reason if reason in (*EVICTIONS, "Lost") else ""
     if stopped is not None:
-        return "NodeLost" if is_stuck(pod, stopped) or is_cut_off(pod) else ""
+        # A finalizer of another program may keep a pod that has ended.
+        has_ended = status.get("phase") in ("Failed", "Succeeded")
+        is_lost = (is_stuck(pod, stopped) and not has_ended) or is_cut_off(pod)
+        return "NodeLost" if is_lost else ""
     return "Deleted" if is_deleted(pod) else ""
 
 

@@ -142,6 +142,13 @@ def taken(owner):
     return replace(seen(worker={}, ps=None), taken={"mnist-worker": owner})
 
 
+def held(**metadata):
+    """Return the observed state if another program has put its finalizer on the worker."""
+    what = seen()
+    what.workloads["mnist-worker"]["metadata"].update(finalizers=["acme.example/keep"], **metadata)
+    return what
+
+
 def after(plan, what, now=NOW):
     return advance(plan, what, load(what.status, plan.run), now)
 
@@ -211,6 +218,8 @@ ENDS = {
     "deadline": (replace(GANG, deadline_seconds=60), seen(), (124, "DeadlineExceeded")),
     "before the deadline": (replace(GANG, deadline_seconds=61), seen(), None),
     "deleted by hand": (GANG, seen(worker={}, ps=None), (1, "JobDeleted")),
+    "deleted, but a finalizer keeps it": (GANG, held(deletionTimestamp=NOW), (1, "JobDeleted")),
+    "only a finalizer": (GANG, held(), None),
     "a name of another job's": (GANG, taken("the job mnist-a"), (1, "NameCollision")),
     "replaced by hand": (GANG, seen(state=replace(RUNNING, uid="other")), (1, "JobDeleted")),
     "not created yet": (GANG, seen(ps=None, state=State("r", first=NOW - 600)), None),
@@ -1052,6 +1061,12 @@ CLEAN = {
         [("StatefulSet", {"replicas": 0})],
     ),
     "All": ("All", SUCCEEDED, seen(worker=done("Complete")), DELETE),
+    "All, held by a finalizer": (
+        "All",
+        ENDED,
+        held(),
+        [("Job", {"activeDeadlineSeconds": 1}), ("StatefulSet", {"replicas": 0})],
+    ),
     "a failed job is ended": ("None", ENDED, seen(), [("Job", {"activeDeadlineSeconds": 1})]),
     "one that is suspended is ended without pods": (
         "None",
@@ -1073,6 +1088,20 @@ def test_cleaning(name):
 
     assert expected == specs(decision.actions)
     assert (name in ("None", "All")) == (decision.finish == 0)
+
+
+def test_a_pod_that_has_ended_and_is_held_by_a_finalizer_is_not_on_a_lost_node():
+    """It stays longer than a pod on a node that answers."""
+    failed = pod("w-0", code=9, phase="Failed")
+    peer = pod("w-1", code=0, phase="Succeeded", deleted=-120, at=-100)
+    lost = pod("w-1", deleted=-120)
+    quiet = {"worker": STOPPED, "ps": server(0, 0)}
+
+    causes = [
+        after(GANG, seen(failed, each, state=STOPPING, **quiet)).cause for each in (peer, lost)
+    ]
+
+    assert ["Error", "NodeLost"] == [cause.reason for cause in causes]
 
 
 GROUP = replace(REPLICA, release="mnist-kueue", workloads=(WORKER, replace(SERVER, kind="Job")))
