@@ -1,6 +1,6 @@
 """The faults in a history: failures of the gang, and accidents from outside."""
 
-from runtime.controllers import is_deleted, is_final
+from runtime.controllers import find, is_deleted, is_final
 from runtime.ledger import DISRUPTION, EXIT, KILLED, Fact
 from runtime.world import EPOCH, NODES, NOT_READY
 
@@ -178,11 +178,18 @@ class Faults:
             (0.15, 200, self.lose_status),
             (0.1, 200, self.apply_again),
             (0.15, 200, self.pause),
+            (0.06, 60, self.keep_applying),
+            (0.06, 100, self.keep_emptying),
+            (0.06, 200, self.remember),
+            (0.06, 100, self.refuse_pods),
+            (0.12, 30, self.hold_jobs),
+            (0.08, 100, self.conflict),
+            (0.1, 200, self.end_watch),
             (1.0 if self.shape == "elastic" else 0.0, 100, self.scale),
         ]
         for chance, seconds, what in accidents if not self.calm else ():
             if random.random() < chance and (
-                self.gang or what not in (self.apply_again, self.pause)
+                self.gang or what not in (self.apply_again, self.keep_applying, self.pause)
             ):
                 world.after(random.uniform(5, seconds), what)
         start, seconds = EPOCH + random.uniform(0, 100), random.choice((5.0, 40.0, FOREVER))
@@ -215,6 +222,85 @@ class Faults:
                     self.ledger.is_unclear = True
                     self.ledger.add(Fact(DISRUPTION, is_sure=False))
                 self.world.touch(body)
+
+    def keep_applying(self):
+        """Let a tool apply the fields that are in Git again and again: each that has changed.
+
+        A role that waits for others has `suspend` in Git, and needs the settings of the docs.
+        """
+        if self.plan.order or self.shape == "elastic":
+            return
+        self.world.faults["a tool applies the manifests again and again"] += 1
+        self.applies_until = self.world.now + self.random.choice((60.0, 600.0, FOREVER))
+        self.apply_fields(self.random.choice((1.0, 5.0, 20.0)))
+
+    def apply_fields(self, pause):
+        for item in self.plan.workloads if self.world.now < self.applies_until else ():
+            body = self.world.objects.get((item.kind, item.name))
+            if body and item.kind == "Job":
+                size = {"completions": item.replicas, "parallelism": item.replicas}
+                labels = {"labels": {"mlgen.dev/job": "mnist"}}
+                if self.world.change(body, {"spec": size, "metadata": labels}):
+                    self.world.faults["field of a Job that a tool reverts"] += 1
+                    self.world.touch(body)
+        if not self.ended():
+            self.world.after(pause, self.apply_fields, pause)
+
+    def keep_emptying(self, times=9):
+        """Let a tool empty the status again and again, because Git has no data."""
+        if times and not self.ended():
+            self.lose_status()
+            self.world.after(self.random.uniform(1, 20), self.keep_emptying, times - 1)
+
+    def remember(self):
+        """Make a snapshot of etcd, which is restored later."""
+        snapshot = self.world.snapshot()
+        self.world.after(self.random.choice((5.0, 30.0, 100.0)), self.restore, *snapshot)
+
+    def restore(self, version, objects):
+        if self.ended():
+            return
+        self.world.faults["etcd is restored to an older state"] += 1
+        self.world.restore(version, objects)
+        self.ledger.excuse = "restored"
+        self.allowed_ends["JobDeleted"] = "restored"
+        self.forgot = self.meddled = True
+        self.status_seen.clear()
+        self.reported.clear()
+        state = self.state()
+        self.ledger.restarts = state.get("restarts", 0)
+        self.ledger.disruptions = state.get("disruptions", 0)
+        for body in self.world.all("Job"):
+            if not find(body["status"].get("conditions", ()), "SuccessCriteriaMet"):
+                self.world.ends.pop(body["metadata"]["name"], None)
+        for each in self.supervisors:
+            if "watch" in each:
+                each["watch"].late = None  # waits for a version of the future
+
+    def refuse_pods(self):
+        seconds = self.random.choice((20.0, 300.0, 1500.0))
+        self.world.quota = (self.world.now, self.world.now + seconds)
+        if self.plan.pending_seconds < seconds:
+            self.allowed_ends["PodsNotCreated"] = "a quota"
+
+    def hold_jobs(self):
+        """Let another program keep Jobs and pods with a finalizer when they are deleted."""
+        self.world.faults["Jobs and pods have a finalizer of another program"] += 1
+        self.world.kept = self.random.choice((20.0, 300.0))
+        for body in self.world.all("Job"):
+            seconds = self.random.choice((100.0, 5000.0, FOREVER))
+            self.world.hold("Job", body["metadata"]["name"], seconds)
+
+    def conflict(self):
+        seconds = self.random.choice((20.0, 200.0, 900.0))
+        self.world.conflicts = (self.world.now, self.world.now + seconds)
+
+    def end_watch(self):
+        """Let the watches end silently."""
+        for each in self.supervisors:
+            if "watch" in each:
+                self.world.faults["a watch gives no more events"] += 1
+                each["watch"].late = None
 
     def delete_by_hand(self):
         name = self.plan.deciding[0]

@@ -15,10 +15,10 @@ from runtime.world import EPOCH, NODES, Client, Killed, World, copied
 
 from mlgen.runtime.cluster import RECORD, trimmed
 from mlgen.runtime.plan import Order, Plan, Workload
-from mlgen.runtime.supervise import Supervisor
+from mlgen.runtime.supervise import RESYNC, Supervisor
 from mlgen.runtime.times import seconds
 
-HOUR, DAY = 3600.0, 86400.0
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 LIMIT = 24 * HOUR
 """The limit of a history in virtual seconds. The limit of a long history is 120 days."""
@@ -42,6 +42,8 @@ MASTER = Workload("Job", "mnist-master", "master")
 STRANGERS = ("other", "mnist-x")
 """Services of another job. One has a name from the plan."""
 INITIALIZER = Workload("Job", "mnist-initializer", "initializer")
+SECOND = 1.0
+"""The precision of the API server's times."""
 LATE = 2.0
 """Seconds until the last object of the job exists."""
 LOST = 60.0
@@ -135,6 +137,7 @@ class History(Faults):
             for i in range(count)
         ]
         self.depth = 0
+        self.applies_until = 0.0
         world.faults["second supervisor at the same time"] += count - 1
         for each in self.supervisors:
             each["client"] = Client(world, random, self.rate, partial(self.between, each))
@@ -174,6 +177,7 @@ class History(Faults):
             start_failures=random.choice((0, 3, 3)),
             disruptions=0 if self.calm else random.choice((0, 0, 0, 2)),
             in_place=random.random() < 0.4,
+            pending_seconds=0 if self.calm else random.choice((0, 0, 600)),
         )
         if plan.clean_pod_policy == "All" or plan.ttl_seconds:
             plan = replace(plan, objects=(("Service", "mnist"), ("Service", "mnist-x")))
@@ -529,6 +533,8 @@ class History(Faults):
                 self.crashed += 1
                 each["at"] = world.now + min(10.0 * 2**self.crashed, 360.0)
             return
+        if delay > RESYNC:
+            self.broken.append(f"a supervisor sleeps for {delay} s")
         if each["self"].exit_code is not None:
             each["done"] = True
         if delay > 50 and self.pace[1] > HOUR:
@@ -646,6 +652,7 @@ class History(Faults):
                 return self.broken
         world.advance(world.now + 120)
         self.check_end()
+        self.check_rate()
         world.advance(world.now + DAY)
         stays = max(world.webhook[1], world.resumer[1]) > world.now
         if not stays and self.created_after > 2 * sum(
@@ -682,13 +689,22 @@ class History(Faults):
         if refused:
             self.broken.append(f"the Role does not allow {refused}")
 
+    def check_rate(self):
+        """Check that a conflict that does not end slows a supervisor down."""
+        start, end = self.world.conflicts
+        for each in self.supervisors if end > start + MINUTE else ():
+            count = sum(start + MINUTE < at < end for at in each["client"].times)
+            if count > 1.5 * (end - start - MINUTE):
+                self.broken.append(f"{count} requests in {end - start - MINUTE} s of conflicts")
+
     def check_reason(self, reason, code):
         """Check that a job has not ended while it could continue."""
         if not code or not self.gang or reason in self.allowed_ends or self.ledger.excuse:
             return
         if reason == "DeadlineExceeded":
-            if self.plan.deadline_seconds is None:
-                self.broken.append("there is no deadline")
+            ran, limit = self.over_at - EPOCH, self.plan.deadline_seconds
+            if limit is None or ran < limit - SECOND:
+                self.broken.append(f"the deadline is {limit}, but after {ran} s")
             return
         alone = [item.name for item in self.plan.gang if item.retryable == "alone"]
         if any(self.world.ends.get(name) is False for name in alone):
@@ -717,7 +733,8 @@ class History(Faults):
         """Check that all objects are deleted, or owned by the supervisor's Job."""
         world, plan = self.world, self.plan
         kinds = ("Job", "StatefulSet", "Service")
-        left = {name for kind, name in world.objects if kind in kinds}
+        pairs = [(key, body) for key, body in world.objects.items() if key[0] in kinds]
+        left = {name for (_, name), body in pairs if not is_deleted(body)}
         if plan.clean_pod_policy == "All":
             expected = {*STRANGERS, "other-worker"}
             if left != expected:

@@ -904,10 +904,8 @@ def test_the_finalizer_of_another_program_is_waited_for_but_not_forever(seconds,
     """A Job with a finalizer stays after its deletion, and its name is taken."""
     cluster = Cluster()
     labels = {"mlgen.dev/job": "mnist"}
-    held = {"labels": labels, "finalizers": ["acme.example/keep"]}
-    cluster.put("Job", "mnist-worker", metadata=held, spec={"completions": 0})
-    if seconds:
-        cluster.after(seconds, cluster.unhold, "Job", "mnist-worker")
+    cluster.put("Job", "mnist-worker", metadata={"labels": labels}, spec={"completions": 0})
+    cluster.hold("Job", "mnist-worker", seconds or 9999)
     owned = {"labels": labels, "ownerReferences": [{"kind": "Job", "uid": "j"}]}
     for number in range(pods):  # a pod that takes an hour to end
         name = f"p-{number}"

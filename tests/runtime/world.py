@@ -1,8 +1,9 @@
 """A model of a cluster: API server, controllers, kubelets, nodes, and faults.
 
 It implements the interface of `mlgen.runtime.api.Api` without sockets, with a simulated clock. All
-randomness comes from one seed. Left out: quotas and priorities, RBAC (see `rights`), the caches of
-the controllers, and clients that write old objects without their resource version.
+randomness comes from one seed. Left out: priorities, RBAC (see `rights`), the caches of the
+controllers, clients that write old objects without their resource version, and after a restore of
+etcd, pods that it brings back.
 """
 
 import heapq
@@ -44,7 +45,13 @@ CALM = 7200.0
 REPAIRED = 5400.0
 """Seconds after which a node with the same name exists again."""
 
+RETRY_AFTER = ("1", "1", "3600", "9" * 400, "-1", "\u00b2", "Wed, 21 Oct 2099 07:28:00 GMT")
+"""Values of the header Retry-After."""
+
 REJECTIONS = ("OutOfcpu", "TopologyAffinityError", "UnexpectedAdmissionError")
+KEEPER = "acme.example/keep"
+"""The finalizer of another program."""
+
 NEVER = "1970-01-01T00:00:00Z"
 UNKNOWN = {"exitCode": 137, "reason": "ContainerStatusUnknown"}
 UNKNOWN |= {"startedAt": None, "finishedAt": None}
@@ -134,9 +141,11 @@ class World(Controllers, Sidecars):
         """True if pods have a native sidecar; True if they have an init container that ends."""
         self.on_sigterm = (143, 143, 1, 137)
         """Exit codes of programs after SIGTERM."""
-        self.outage = self.webhook = self.resumer = (0.0, 0.0)
-        """Start and end of three faults: the API server is down, an admission webhook rejects
-        changes of Jobs, another client resumes Jobs."""
+        self.outage = self.webhook = self.resumer = self.quota = self.conflicts = (0.0, 0.0)
+        """Start and end of faults: the API server is down, an admission webhook rejects changes of
+        Jobs, another client resumes Jobs, a quota refuses pods, all patches meet a conflict."""
+        self.kept = 0.0
+        """Seconds for which a finalizer of another program keeps an ended pod."""
 
     # The API server
 
@@ -225,8 +234,7 @@ class World(Controllers, Sidecars):
 
     def admit(self, target, body):
         """Reject changes like the API server (pkg/apis/batch/validation/validation.go)."""
-        start, end = self.webhook
-        if target["kind"] == "Job" and start <= self.now < end:
+        if target["kind"] == "Job" and self.holds(self.webhook):
             self.faults["change of a Job that a webhook refuses"] += 1
             raise ApiError("admission webhook policy.example denied the request", FORBIDDEN)
         spec = body.get("spec", {})
@@ -261,22 +269,65 @@ class World(Controllers, Sidecars):
             self.touch(gone)
             return copied(gone)
         del self.objects[kind, name]
-        for pod in self.pods(gone):
+        self.collect_pods(gone)
+        return {}
+
+    def hold(self, kind, name, seconds):
+        """Let another program keep an object with a finalizer for a while."""
+        body = self.objects[kind, name]
+        body["metadata"].setdefault("finalizers", []).append(KEEPER)
+        self.touch(body)
+        self.after(seconds, self.unhold, body)
+
+    def unhold(self, body):
+        """Let another program remove its finalizer."""
+        key = body["kind"], body["metadata"]["name"]
+        if self.objects.get(key) is body and self.drop(body, KEEPER):
+            self.touch(body)
+            if is_deleted(body):
+                del self.objects[key]
+                self.collect_pods(body)
+
+    def collect_pods(self, owner):
+        """Delete the pods of an object that is gone."""
+        for pod in self.pods(owner):
             self.let_go(pod)
             self.delete_pod(pod, by_controller=True)
         self.dirty = True
-        return {}
 
-    def unhold(self, kind, name):
-        """Let another program remove its finalizers from an object."""
-        if (kind, name) in self.objects:
-            held = self.objects[kind, name]
-            held["metadata"].pop("finalizers", None)
-            self.touch(held)
-            if is_deleted(held):
-                self.delete(kind, name, {})
+    def snapshot(self):
+        """Return a copy of the objects, without the contents of pods, and the next version."""
+        version = next(self.versions)
+        objects = {key: key[0] != "Pod" and copied(body) for key, body in self.objects.items()}
+        return version, objects
+
+    def restore(self, version, objects):
+        """Bring back a snapshot of etcd. The resource versions start again from there.
+
+        The kubelets end the pods that are younger. No watch tells any of this.
+        """
+        self.versions = itertools.count(version + 1)
+        for pod in [
+            pod for pod in self.all("Pod") if ("Pod", pod["metadata"]["name"]) not in objects
+        ]:
+            pod["exiting"] = True
+            del self.objects["Pod", pod["metadata"]["name"]]
+            self.owned[pod["metadata"]["ownerReferences"][0]["uid"]].remove(pod)
+        for key in [key for key in self.objects if key not in objects]:
+            del self.objects[key]
+        for key, body in objects.items():
+            if body:
+                now = self.objects.setdefault(key, {})
+                now.clear()
+                now.update(copied(body))
+        self.dirty = True
 
     # Time
+
+    def holds(self, window):
+        """Return True between the start and the end of a fault."""
+        start, end = window
+        return start <= self.now < end
 
     def after(self, seconds, what, *arguments):
         heapq.heappush(self.events, (self.now + seconds, next(self.order), what, arguments))
@@ -303,8 +354,7 @@ class World(Controllers, Sidecars):
 
     def resume_again(self):
         """Let another client resume suspended Jobs."""
-        start, end = self.resumer
-        for job in self.all("Job") if start <= self.now < end else ():
+        for job in self.all("Job") if self.holds(self.resumer) else ():
             if job["spec"].get("suspend") and not job.get("resumed"):
                 job["resumed"] = True
                 self.after(self.random.uniform(0.1, 1.0), self.resume, job)
@@ -324,10 +374,14 @@ class World(Controllers, Sidecars):
 
     def create_pod(self, owner, index, failures=0):
         name, uid = f"{owner['metadata']['name']}-{index}", owner["metadata"]["uid"]
-        finalizers = {}
+        if self.holds(self.quota) and self.random.random() < 0.7:
+            self.faults["pod that a quota refuses"] += 1
+            self.after(self.random.uniform(1.0, 20.0), self.awake)
+            return
+        finalizers = [KEEPER] if self.kept else []
         if owner["kind"] == "Job":
             name += f"-{next(self.uids)}"
-            finalizers = {"finalizers": [TRACKING]}
+            finalizers.append(TRACKING)
         nodes = NODES - self.tainted
         init = [{"name": "fetch"}] if self.fetches else []
         init += [{"name": "proxy", "restartPolicy": "Always"}] if self.sidecar else []
@@ -341,7 +395,7 @@ class World(Controllers, Sidecars):
             metadata={
                 "labels": {**owner["metadata"]["labels"], INDEXES[owner["kind"]]: str(index)},
                 "ownerReferences": [{"uid": uid}],
-                **finalizers,
+                **({"finalizers": finalizers} if finalizers else {}),
             },
             spec={
                 "nodeName": self.random.choice(sorted(nodes - avoided(owner) or nodes or NODES)),
@@ -532,7 +586,7 @@ class World(Controllers, Sidecars):
         pod["metadata"]["deletionTimestamp"] = stamp(self.now + GRACE)
         pod["metadata"]["deletionGracePeriodSeconds"] = int(GRACE)
         if by_controller:
-            pod["metadata"].pop("finalizers", None)
+            self.drop(pod, TRACKING)
         self.touch(pod)
         self.terminate(pod)
 
@@ -572,14 +626,26 @@ class World(Controllers, Sidecars):
         if not is_deleted(pod):
             pod["metadata"].update(deletionTimestamp=stamp(self.now), deletionGracePeriodSeconds=0)
         pod["ended"] = True
-        if not is_tracked(pod):
+        if self.kept and KEEPER in pod["metadata"].get("finalizers", ()) and not pod.get("kept"):
+            pod["kept"] = True
+            self.faults["ended pod that a finalizer of another program keeps"] += 1
+            self.after(self.kept, self.let_go, pod, KEEPER)
+        if not pod["metadata"].get("finalizers"):
             del self.objects["Pod", pod["metadata"]["name"]]
             self.owned[pod["metadata"]["ownerReferences"][0]["uid"]].remove(pod)
         self.touch(pod)
 
-    def let_go(self, pod):
-        """Remove the finalizer of a pod, and the pod if it is deleted."""
-        if pod["metadata"].pop("finalizers", None):
+    @staticmethod
+    def drop(held, finalizer):
+        """Remove a finalizer; return True if the object had it."""
+        found = held["metadata"].pop("finalizers", [])
+        rest = [each for each in found if each != finalizer]
+        held["metadata"].update({"finalizers": rest} if rest else {})
+        return rest != found
+
+    def let_go(self, pod, finalizer=TRACKING):
+        """Remove a finalizer of a pod, and the pod if it is deleted."""
+        if self.drop(pod, finalizer):
             if pod.get("ended"):
                 self.remove_pod(pod)
             else:
@@ -679,6 +745,7 @@ class World(Controllers, Sidecars):
                 target.update(reason="DeletionByPodGC", lastTransitionTime=stamp(self.now))
                 if not find(pod["status"]["conditions"], "DisruptionTarget"):
                     pod["status"]["conditions"].append(target)
+                    self.on_evicted(pod)
                 pod["status"]["phase"] = "Failed"
             self.remove_pod(pod)
 
@@ -690,7 +757,7 @@ class Client:
 
     def __init__(self, world, random, rate, between):
         self.world, self.random, self.rate, self.between = world, random, rate, between
-        self.requests = set()
+        self.requests, self.times = set(), []
         self.skew = 0.0
         """Seconds by which the clock of its machine is ahead."""
         self.forget()
@@ -712,14 +779,17 @@ class Client:
         if self.doomed:
             raise Killed
         self.requests.add(rights.request(method.__name__, *arguments))
+        self.times.append(self.world.now)
         if self.random.random() < self.rate:
             self.world.faults["time passes between two requests, or another supervisor acts"] += 1
             self.between()
-        start, end = self.world.outage
-        if start <= self.world.now < end:
+        if self.world.holds(self.world.outage):
             self.world.faults["request while the API server is away for 300 s"] += 1
             raise ApiError("nobody answers")
         self.answered, self._offset = True, int(self.world.now) - self.world.now
+        if method.__name__ == "patch" and self.world.holds(self.world.conflicts):
+            self.world.faults["conflict that does not end soon"] += 1
+            raise ApiError('cannot be fulfilled on resourcequotas "q"', CONFLICT)
         # A supervisor that dies every few seconds for days makes no progress.
         if self.random.random() >= (self.rate if self.world.now < EPOCH + CALM else self.rate / 20):
             return method(*arguments, **selectors)
@@ -731,7 +801,8 @@ class Client:
             raise Killed
         if kind == "409":
             raise ApiError("injected", CONFLICT)
-        raise ApiError(f"injected {kind}", 429, "1") if kind == "429" else ApiError("injected")
+        wait = self.random.choice(RETRY_AFTER)
+        raise ApiError(f"injected {kind}", 429, wait) if kind == "429" else ApiError("injected")
 
     def get(self, *arguments):
         return self._call(self.world.get, *arguments)
