@@ -61,16 +61,17 @@ def exit_code(pod):
 
 
 def finished_at(pod):
-    """Return the end time of a pod from its status (getFinishedTime in backoff_utils.go)."""
+    """Return the end time of a pod from its status (getFinishedTime in backoff_utils.go).
+
+    The clock of the control plane does not count here, because a jump delays a Job's own restarts.
+    """
     ends = [each["state"].get("terminated") for each in pod["status"].get("containerStatuses", ())]
     if ends and all(end and end["finishedAt"] for end in ends):
         return max(seconds(end["finishedAt"]) for end in ends)
     ready = find(pod["status"]["conditions"], "Ready")
     if ready and ready["status"] == "False":
-        return seconds(ready["lastTransitionTime"])
-    if end := pod["metadata"].get("deletionTimestamp"):
-        return seconds(end) - pod["metadata"]["deletionGracePeriodSeconds"]
-    return seconds(pod["metadata"]["creationTimestamp"])
+        return pod.get("silent", seconds(ready["lastTransitionTime"]))
+    return pod.get("deleted", pod["created"])
 
 
 class Controllers:
@@ -91,12 +92,12 @@ class Controllers:
         delayed = self.delayed(job, failed, active, done)
         self.note_failures(job, [pod for pod in tracked if not pod.get("noted")])
         if "startTime" not in status and not spec.get("suspend"):
-            status["startTime"] = stamp(self.now)
+            status["startTime"], job["began"] = stamp(self.date()), self.now
 
         end = find(conditions, "SuccessCriteriaMet") or find(conditions, "FailureTarget")
         if not end and (reason := self.why_failed(job, failed)):
             end = {"type": "FailureTarget", "status": "True", "reason": reason, "message": "model"}
-            end["lastTransitionTime"] = stamp(self.now)
+            end["lastTransitionTime"] = stamp(self.date())
             conditions.append(end)
             self.ends.setdefault(job["metadata"]["name"], False)
         if end:
@@ -179,7 +180,7 @@ class Controllers:
         deadline = spec.get("activeDeadlineSeconds")
         if deadline is None or spec.get("suspend"):
             return ""
-        left = seconds(status["startTime"]) + deadline - self.now
+        left = job["began"] + deadline - self.now
         if left > 0:
             self.after(left + 0.001, self.awake)
             return ""
@@ -243,7 +244,7 @@ class Controllers:
         if found and found["status"] != value:
             found["status"] = value
             if value == "False":
-                job["status"]["startTime"] = stamp(self.now)
+                job["status"]["startTime"], job["began"] = stamp(self.date()), self.now
         elif not found and value == "True":
             job["status"]["conditions"].append({"type": "Suspended", "status": value})
 

@@ -2,8 +2,9 @@
 
 from runtime.controllers import find, is_deleted, is_final
 from runtime.ledger import DISRUPTION, EXIT, KILLED, Fact
-from runtime.world import EPOCH, NODES, NOT_READY
+from runtime.world import EPOCH, HOUR, NODES, NOT_READY
 
+from mlgen.runtime.clock import CLOSE
 from mlgen.runtime.cluster import RECORD
 from mlgen.runtime.plan import Workload
 from mlgen.runtime.status import member
@@ -178,6 +179,7 @@ class Faults:
             (0.15, 200, self.lose_status),
             (0.1, 200, self.apply_again),
             (0.15, 200, self.pause),
+            (0.15, 200, self.set_clocks),
             (0.06, 60, self.keep_applying),
             (0.06, 100, self.keep_emptying),
             (0.06, 200, self.remember),
@@ -294,6 +296,14 @@ class Faults:
     def conflict(self):
         seconds = self.random.choice((20.0, 200.0, 900.0))
         self.world.conflicts = (self.world.now, self.world.now + seconds)
+
+    def set_clocks(self):
+        """Let the clocks of the control plane jump, for good or until they are right again."""
+        self.world.faults["the clocks of the control plane are set"] += 1
+        self.world.ahead += self.random.choice((-HOUR, HOUR))
+        self.precision = CLOSE
+        if self.random.random() < 0.3:
+            self.world.after(self.random.uniform(1, 100), self.set_clocks)
 
     def end_watch(self):
         """Let the watches end silently."""

@@ -16,7 +16,6 @@ from runtime.world import EPOCH, NODES, Client, Killed, World, copied
 from mlgen.runtime.cluster import RECORD, trimmed
 from mlgen.runtime.plan import Order, Plan, Workload
 from mlgen.runtime.supervise import RESYNC, Supervisor
-from mlgen.runtime.times import seconds
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
@@ -44,6 +43,8 @@ STRANGERS = ("other", "mnist-x")
 INITIALIZER = Workload("Job", "mnist-initializer", "initializer")
 SECOND = 1.0
 """The precision of the API server's times."""
+LATEST = 2400.0
+"""Seconds until a stopped gang starts again, with faults of minutes, but none of an hour."""
 LATE = 2.0
 """Seconds until the last object of the job exists."""
 LOST = 60.0
@@ -137,11 +138,13 @@ class History(Faults):
             for i in range(count)
         ]
         self.depth = 0
-        self.applies_until = 0.0
+        self.applies_until = self.stopped_at = 0.0
         world.faults["second supervisor at the same time"] += count - 1
         for each in self.supervisors:
             each["client"] = Client(world, random, self.rate, partial(self.between, each))
             each["client"].skew = each["skew"]
+            each["client"].odd = self.odd
+            each["client"].forget()
             world.faults[CLOCK] += bool(each["skew"])
         world.bells.append(self.ring)
 
@@ -219,6 +222,11 @@ class History(Faults):
             world.in_place = {item.name: item.retryable != "alone" for item in self.plan.gang}
             world.hidden = 0.0 if self.calm else world.hidden
             world.faults["job that restarts in place"] += 1
+        self.precision = SECOND
+        self.odd = 0.0 if self.calm else random.choice((0.0, 0.0, 0.0, 0.01, 0.05))
+        if random.random() < 0.1 and not self.calm:
+            world.faults["API servers with several clocks"] += 1
+            world.servers = (0.0, 0.0, random.choice((-HOUR, HOUR)))
         world.moves = random.choice((True, True, False))
         world.sidecar, world.fetches = random.random() < 0.25, random.random() < 0.25
         world.faults["job whose pods have a native sidecar"] += world.sidecar
@@ -321,8 +329,7 @@ class History(Faults):
 
     def may_run(self, pod):
         """Return True if a pod may run, according to information outside of its node."""
-        end = pod["metadata"].get("deletionTimestamp")
-        is_lost = end and self.world.now > seconds(end) + LOST
+        is_lost = is_deleted(pod) and self.world.now > pod["due"] + LOST
         return not is_final(pod) and not is_lost and not self.world.is_silent(pod)
 
     def fact(self, pod, kind, code=0, **more):
@@ -567,8 +574,8 @@ class History(Faults):
 
     def check_force(self, pod, body):
         """Check that a pod is deleted without its node only after the time in the plan."""
-        end = seconds(pod["metadata"].get("deletionTimestamp", "")) or float("inf")
-        late = self.world.now > end + self.plan.force_delete_seconds
+        end = pod.get("due", float("inf"))
+        late = self.world.now > end + self.plan.force_delete_seconds - self.precision
         if pod["owner"] != SERVER.name or not self.plan.force_delete_seconds or not late:
             self.broken.append(f"deleted the pod {pod['metadata']['name']}")
         if body.get("gracePeriodSeconds") != 0:
@@ -599,6 +606,15 @@ class History(Faults):
             self.broken.append(f"event {known} twice")
         self.reported.add(known)
 
+    def check_delay(self, phase):
+        """Check that a stopped gang starts again in time. A server may wait for a lost node."""
+        if phase != "BackingOff":
+            delay, self.stopped_at = self.world.now - (self.stopped_at or self.world.now), 0.0
+            if phase == "Starting" and delay > LATEST and SERVER not in self.plan.workloads:
+                self.broken.append(f"a restart took {delay} s")
+        elif not self.stopped_at:
+            self.stopped_at = self.world.now
+
     def check_status(self, state):
         attempt = state.get("restarts", 0) + state.get("disruptions", 0)
         phase = state.get("phase", "Running")
@@ -611,6 +627,7 @@ class History(Faults):
             and self.status_seen[-1][1] != state
         ):
             self.broken.append("the end has changed")
+        self.check_delay(phase)
         self.status_seen.append((rank, state))
         counts = state.get("restarts", 0), state.get("disruptions", 0)
         more = counts != (self.ledger.restarts, self.ledger.disruptions)

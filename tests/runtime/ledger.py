@@ -149,11 +149,11 @@ class Ledger:
         allowed, attempt = self.verdicts(), self.attempt
         self.attempt, self.is_stopping, self.is_unclear = attempt + 1, False, False
         self.restarts, self.disruptions = restarts, disruptions
+        if self.excuse:
+            return
         if more not in ((1, 0), (0, 1)):
             yield f"attempt {attempt} counts {more} restarts and disruptions"
         verdict = "restart" if more[0] else "disruption"
-        if self.excuse:
-            return
         if verdict not in allowed:
             yield f"attempt {attempt} ended with {verdict}, not {allowed or 'nothing'}"
         if ran > self.plan.backoff_reset_seconds + 60:

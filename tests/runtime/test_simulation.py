@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from runtime import rights
-from runtime.history import DAY, Calm, History
+from runtime.history import DAY, HOUR, Calm, History
 from runtime.world import EPOCH
 
 ENOUGH = 300
@@ -115,3 +115,59 @@ def test_a_program_that_always_fails_ends_the_job(case, seed):
 
     last = history.state()
     assert expected == (last["reason"], last.get("restarts", 0))
+
+
+def answer(seconds):
+    """Return the fault that one answer has the time of another clock."""
+
+    def hear(history):
+        for each in history.supervisors:
+            each["client"].clock.hear(history.world.date() + seconds)
+
+    return hear
+
+
+def for_good(seconds):
+    return lambda history: setattr(history.world, "ahead", seconds)
+
+
+def servers(*seconds):
+    return lambda history: setattr(history.world, "servers", seconds)
+
+
+CLOCKS = {
+    "one answer an hour ahead": answer(HOUR),
+    "one answer an hour behind": answer(-HOUR),
+    "one answer a day ahead": answer(DAY),
+    "one answer a day behind": answer(-DAY),
+    "an hour ahead for good": for_good(HOUR),
+    "an hour behind for good": for_good(-HOUR),
+    "a server that is an hour ahead": servers(0.0, 0.0, HOUR),
+    "a server that is an hour behind": servers(0.0, 0.0, -HOUR),
+}
+CLOCKED = Calm(pace=(100, 200), failures=3, limit=5, code=1)
+SEEDS = [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 9))]
+LIMIT = 4 * 200 + 10 + 20 + 40 + 4 * 60 + 3 * 60
+"""The longest time in seconds: the training, the delays, what the pods need to start and to end,
+and a minute for each restart."""
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["", "dies"])
+@pytest.mark.parametrize("case", CLOCKS)
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 9))]
+)
+def test_no_clock_ends_or_delays_a_job(case, seed, dies):
+    history = History(seed, CLOCKED)
+    history.plan = history.ledger.plan = replace(history.plan, deadline_seconds=LIMIT)
+    at = 1 + 47 * seed
+    history.world.after(at, CLOCKS[case], history)
+    if dies:
+        for each in history.supervisors:
+            history.world.after(at + 30, vars(each["client"]).update, {"doomed": True})
+
+    assert [] == history.run()
+
+    assert "JobSucceeded" == history.state()["reason"]
+    assert history.state()["restarts"] in (2, 3)  # some failures do not stop the gang
+    assert history.over_at < EPOCH + LIMIT

@@ -16,6 +16,7 @@ from runtime.controllers import Controllers, find, is_deleted, is_final, is_trac
 from runtime.sidecars import Sidecars, has_sidecar
 
 from mlgen.runtime.api import CONFLICT, NOT_FOUND, ApiError
+from mlgen.runtime.clock import Clock
 from mlgen.runtime.cluster import PREFERRED, REQUIRED, SIDECAR, TRACKING
 from mlgen.runtime.status import stamp
 
@@ -44,6 +45,10 @@ CALM = 7200.0
 
 REPAIRED = 5400.0
 """Seconds after which a node with the same name exists again."""
+
+HOUR = 3600.0
+JUMPS = (HOUR, -HOUR, 24 * HOUR, -24 * HOUR)
+"""Seconds by which a clock of the control plane jumps."""
 
 RETRY_AFTER = ("1", "1", "3600", "9" * 400, "-1", "\u00b2", "Wed, 21 Oct 2099 07:28:00 GMT")
 """Values of the header Retry-After."""
@@ -115,6 +120,9 @@ class World(Controllers, Sidecars):
         self.watches = []
         self.writes = []
         self.dirty = True
+        self.ahead, self.servers = 0.0, (0.0,)
+        """Seconds by which the clocks of the control plane are ahead, and those of each of its API
+        servers in addition."""
         self.tick_at = self.now
         self.lags = random.choice(((0.1, 0.1, 0.5, 3.0), (0.1, 0.5, 20.0)))
         self.ends = {}
@@ -149,6 +157,10 @@ class World(Controllers, Sidecars):
 
     # The API server
 
+    def date(self):
+        """Return the time by the clock of one of the API servers."""
+        return self.now + self.ahead + self.random.choice(self.servers)
+
     def put(self, kind, name, **fields):
         metadata = fields.pop("metadata", {})
         body = {
@@ -156,7 +168,7 @@ class World(Controllers, Sidecars):
             "metadata": {
                 "name": name,
                 "uid": f"{kind}-{next(self.uids)}",
-                "creationTimestamp": stamp(self.now),
+                "creationTimestamp": stamp(self.date()),
                 "generation": 1,
                 "labels": {} if name.endswith("-status") else {"mlgen.dev/job": self.job},
                 **metadata,
@@ -265,7 +277,7 @@ class World(Controllers, Sidecars):
             return {}
         gone = self.objects[kind, name]
         if gone["metadata"].get("finalizers"):
-            gone["metadata"].setdefault("deletionTimestamp", stamp(self.now))
+            gone["metadata"].setdefault("deletionTimestamp", stamp(self.date()))
             self.touch(gone)
             return copied(gone)
         del self.objects[kind, name]
@@ -388,7 +400,7 @@ class World(Controllers, Sidecars):
         if owner["metadata"]["name"] in self.in_place:
             init.append({"name": SIDECAR, "restartPolicy": "Always"})
         scheduled = {"type": "PodScheduled", "status": "True"}
-        scheduled["lastTransitionTime"] = stamp(self.now)  # by the clock of the scheduler
+        scheduled["lastTransitionTime"] = stamp(self.date())
         pod = self.put(
             "Pod",
             name,
@@ -406,6 +418,7 @@ class World(Controllers, Sidecars):
             owner=owner["metadata"]["name"],
             index=index,
             failures=failures,
+            created=self.now,
         )
         self.owned[uid].append(pod)
         self.on_pod_created(pod)
@@ -581,9 +594,10 @@ class World(Controllers, Sidecars):
             return
         if disrupted:
             target = {"type": "DisruptionTarget", "status": "True", "reason": disrupted}
-            target["lastTransitionTime"] = stamp(self.now)
+            target["lastTransitionTime"] = stamp(self.date())
             pod["status"]["conditions"].append(target)
-        pod["metadata"]["deletionTimestamp"] = stamp(self.now + GRACE)
+        pod["metadata"]["deletionTimestamp"] = stamp(self.date() + GRACE)
+        pod["deleted"], pod["due"] = self.now, self.now + GRACE
         pod["metadata"]["deletionGracePeriodSeconds"] = int(GRACE)
         if by_controller:
             self.drop(pod, TRACKING)
@@ -593,7 +607,8 @@ class World(Controllers, Sidecars):
     def force(self, pod):
         """Delete a pod without a grace period: at once, or when its Job has counted it."""
         pod["exiting"] = True
-        pod["metadata"].update(deletionTimestamp=stamp(self.now), deletionGracePeriodSeconds=0)
+        pod["metadata"].update(deletionTimestamp=stamp(self.date()), deletionGracePeriodSeconds=0)
+        pod["deleted"] = pod["due"] = self.now
         self.touch(pod)
         if is_tracked(pod):
             self.after(self.random.uniform(0, 2), self.report_end, pod, 137, "", self.now)
@@ -624,7 +639,9 @@ class World(Controllers, Sidecars):
         if not self.exists(pod):
             return
         if not is_deleted(pod):
-            pod["metadata"].update(deletionTimestamp=stamp(self.now), deletionGracePeriodSeconds=0)
+            at = stamp(self.date())
+            pod["metadata"].update(deletionTimestamp=at, deletionGracePeriodSeconds=0)
+            pod["deleted"] = pod["due"] = self.now
         pod["ended"] = True
         if self.kept and KEEPER in pod["metadata"].get("finalizers", ()) and not pod.get("kept"):
             pod["kept"] = True
@@ -701,7 +718,8 @@ class World(Controllers, Sidecars):
         for pod in self.on(node):
             ready = find(pod["status"]["conditions"], "Ready")
             if ready and ready["status"] == "True":
-                ready.update(status="False", lastTransitionTime=stamp(self.now))
+                ready.update(status="False", lastTransitionTime=stamp(self.date()))
+                pod["silent"] = self.now
                 self.touch(pod)
 
     def evict(self, node, since):
@@ -742,7 +760,7 @@ class World(Controllers, Sidecars):
         for pod in self.on(node):
             if not is_final(pod):
                 target = {"type": "DisruptionTarget", "status": "True"}
-                target.update(reason="DeletionByPodGC", lastTransitionTime=stamp(self.now))
+                target.update(reason="DeletionByPodGC", lastTransitionTime=stamp(self.date()))
                 if not find(pod["status"]["conditions"], "DisruptionTarget"):
                     pod["status"]["conditions"].append(target)
                     self.on_evicted(pod)
@@ -760,20 +778,17 @@ class Client:
         self.requests, self.times = set(), []
         self.skew = 0.0
         """Seconds by which the clock of its machine is ahead."""
+        self.odd = 0.0
+        """The share of answers with the time of another clock."""
         self.forget()
 
     def forget(self):
         """Reset to the state of a new process."""
-        self.answered, self._offset, self._latest = False, None, 0.0
+        self.answered, world, skew = False, self.world, self.skew
+        self.clock = Clock(lambda: world.now - EPOCH, lambda: world.now + skew)
+        self.now = self.clock.now
         self.doomed = False
         """True if the process dies at its next request."""
-
-    def now(self):
-        """Return the time as `Api.now` does: by the last answer, in whole seconds."""
-        if self._offset is None:
-            return self.world.now + self.skew
-        self._latest = max(self._latest, self.world.now + self._offset)
-        return self._latest
 
     def _call(self, method, *arguments, **selectors):
         if self.doomed:
@@ -786,7 +801,8 @@ class Client:
         if self.world.holds(self.world.outage):
             self.world.faults["request while the API server is away for 300 s"] += 1
             raise ApiError("nobody answers")
-        self.answered, self._offset = True, int(self.world.now) - self.world.now
+        self.answered = True
+        self.hear()
         if method.__name__ == "patch" and self.world.holds(self.world.conflicts):
             self.world.faults["conflict that does not end soon"] += 1
             raise ApiError('cannot be fulfilled on resourcequotas "q"', CONFLICT)
@@ -803,6 +819,14 @@ class Client:
             raise ApiError("injected", CONFLICT)
         wait = self.random.choice(RETRY_AFTER)
         raise ApiError(f"injected {kind}", 429, wait) if kind == "429" else ApiError("injected")
+
+    def hear(self):
+        """Read the header Date of an answer."""
+        odd = 0.0
+        if self.odd and self.random.random() < self.odd:
+            self.world.faults["answer with the time of another clock"] += 1
+            odd = self.random.choice(JUMPS)
+        self.clock.hear(float(int(self.world.date() + odd)))
 
     def get(self, *arguments):
         return self._call(self.world.get, *arguments)
