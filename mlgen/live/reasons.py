@@ -15,8 +15,6 @@ from mlgen.runtime.cluster import (
     containers,
     is_deleted,
     last_end,
-    sidecars,
-    unhealthy,
 )
 from mlgen.runtime.plan import Workload
 
@@ -65,7 +63,7 @@ def _reason(item: Workload, pod: Object) -> tuple[str, str]:
     if gate:
         return gate.get("reason") or "Pending", scheduling(gate.get("message", ""))
     for container in status.get("initContainerStatuses", ()):
-        is_sidecar = container["name"] in sidecars(pod)
+        is_sidecar = container["name"] in pod["spec"]["sidecars"]
         end = container["state"].get("terminated", {})
         if not (container.get("started") if is_sidecar else end.get("exitCode") == 0):
             return _initializing(container)
@@ -103,7 +101,7 @@ def _running(item: Workload, pod: Object) -> tuple[str, str]:
         return _waiting(each)
     if not every:
         return "Pending", ""
-    if devices := unhealthy(pod):
+    if devices := pod["status"]["unhealthy"]:
         return "UnhealthyDevice", ", ".join(devices)
     if condition(pod, "Ready"):
         return RUNNING, ""

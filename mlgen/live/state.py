@@ -21,7 +21,7 @@ from mlgen.live.reasons import Reason, shortened
 from mlgen.objects import supervisor
 from mlgen.objects.labels import INSTANCE, JOB, SUPERVISES, status_name, workload_name
 from mlgen.result import Rendered
-from mlgen.runtime import cluster, progress, status
+from mlgen.runtime import answers, cluster, progress, status
 from mlgen.runtime import plan as plans
 from mlgen.runtime.cluster import ENDS, ending, is_suspended
 from mlgen.runtime.failures import failures, first
@@ -168,11 +168,14 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
     """Return the snapshot of a job, selected from the objects of its namespace."""
     job, topology = rendered.job, rendered.topology
     labelled = [(each, each["metadata"].get("labels") or {}) for each in objects]
-    own = [
-        {"status": {}, **each}
-        for each, labels in labelled
-        if job.name in (labels.get(JOB), labels.get(SUPERVISES))
+    found = [
+        each for each, labels in labelled if job.name in (labels.get(JOB), labels.get(SUPERVISES))
     ]
+    own = [answers.shaped(each["kind"], each) for each in found]
+    for pod in own:
+        if pod["kind"] == "Pod":  # seen only once, so its timestamps must do
+            cluster.remember(pod, None, now)
+            pod.update(since=seconds(pod["changed"]), deleted=cluster.told_at(pod))
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in own}
     # Jobs without a supervisor also get a plan.
     plan = supervisor.plan(topology, rendered.objects, rendered.kube_version)
@@ -195,7 +198,7 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
         own_index = indexes.get(item.name)
         index = of_pod if own_index is None else own_index
         pods.append(Member(item, None if item is helper else index, pod))
-    namespace = next((each["metadata"].get("namespace", "") for each in own), "")
+    namespace = next((each["metadata"].get("namespace", "") for each in found), "")
     return Snapshot(rendered, known, seen, present, tuple(pods), namespace, now)
 
 
@@ -583,7 +586,7 @@ def addressed(snapshot: Snapshot) -> dict[bool, Replicas]:
     there: dict[bool, Replicas] = {False: set(), True: set()}
     for item, index, pod in snapshot.pods:
         has_ended = pod["status"].get("phase") in ("Succeeded", "Failed")
-        if pod["status"].get("podIP") and not has_ended and not cluster.is_deleted(pod):
+        if pod["status"]["podIPs"] and not has_ended and not cluster.is_deleted(pod):
             for each in {False, bool(cluster.condition(pod, "Ready"))}:
                 there[each].add((item.role, index))
     return there

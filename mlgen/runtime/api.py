@@ -7,11 +7,14 @@ import json
 import ssl
 import time
 from contextlib import closing, contextmanager
-from email.utils import mktime_tz, parsedate_tz
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from mlgen.runtime import answers
+from mlgen.runtime.answers import MAX_BYTES, ApiError, Event, Object, Objects
+from mlgen.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,31 +32,11 @@ PAGE = "500"
 """The page size, as in kubectl: a page of pods has a few MB."""
 
 NOT_FOUND, CONFLICT, GONE = 404, 409, 410
+GOES_BACK = "the resource version goes back"
 REFUSED = (400, 403, 405, 413, 415, 422)
 """Statuses of a forbidden or invalid request. A 401 is not permanent: the token is renewed."""
 
-Object = dict[str, Any]
-Objects = list[Object]
-
 log_line = partial(print, flush=True)
-
-
-def message(answer: str) -> str:
-    """Return the message of a Status response, or the first 1,000 characters of other responses."""
-    try:
-        return str(json.loads(answer)["message"])
-    except (ValueError, TypeError, KeyError):
-        return answer[:1000]
-
-
-class ApiError(Exception):
-    """A request failed. `code` is the HTTP status, or 0 without a response."""
-
-    def __init__(self, message: str, code: int = 0, retry_after: str = "") -> None:
-        text = " ".join(message.split())  # an error is one line of a log
-        super().__init__(f"{code}: {text}" if code else text)
-        self.code = code
-        self.retry_after = float(retry_after) if retry_after.isdigit() else 0.0
 
 
 class Api:
@@ -71,54 +54,39 @@ class Api:
         self._account = account
         self.namespace = (account / "namespace").read_text().strip()
         self._sleep, self._log = sleep, log
+        self.clock = Clock()
         self.answered = False
         """True after the first response, even an error."""
-        self._offset: float | None = None
-        """Seconds from the monotonic clock to the clock of the server."""
-        self._latest = 0.0
-
-    def now(self) -> float:
-        """Return the time by the server's clock, or by the local clock before its first response.
-
-        The time never decreases, although the server rounds it down to a second.
-        """
-        if self._offset is None:
-            return time.time()
-        self._latest = max(self._latest, time.monotonic() + self._offset)
-        return self._latest
 
     def get(self, kind: str, name: str, version: str = "") -> Object:
         """Return an object. `version` is required for API groups that are not in GROUPS."""
-        return self._request("GET", self._path(kind, name, version))
+        answer = self._request("GET", self._path(kind, name, version))
+        return answers.shaped(kind, answers.json_of(answer))
 
-    def list(self, kind: str, keep: Callable[[Object], Object], **selectors: str) -> Objects:
-        """Return `keep(object)` for each object. The selectors are query parameters of the API."""
-        return self._list(kind, keep, selectors)[0]
-
-    def _list(
-        self, kind: str, keep: Callable[[Object], Object], selectors: dict[str, str]
-    ) -> tuple[Objects, str]:
-        """Return the objects, and the resource version of the list."""
+    def list(self, kind: str, **selectors: str) -> Event:
+        """Return all objects. The selectors are query parameters of the API."""
         items: Objects = []
         query = {**selectors, "limit": PAGE}
         while True:
-            page = self._request("GET", self._path(kind, **query))
-            items += map(keep, page["items"])
-            query["continue"] = page["metadata"].get("continue", "")
-            if not query["continue"]:
-                return items, page["metadata"].get("resourceVersion", "")
+            page = answers.page(kind, self._request("GET", self._path(kind, **query)))
+            items += page.objects
+            if not page.next:
+                return Event("LISTED", items, page.version)
+            query["continue"] = page.next
 
     def create(self, kind: str, body: Object) -> Object:
         """Create an object."""
-        return self._request("POST", self._path(kind, **MANAGER), body)
+        answer = self._request("POST", self._path(kind, **MANAGER), body)
+        return answers.shaped(kind, answers.json_of(answer))
 
-    def patch(self, kind: str, name: str, body: Object, subresource: str = "") -> Object:
+    def patch(self, kind: str, name: str, body: Object, subresource: str = "") -> None:
         """Patch an object or its `scale`, with `metadata.resourceVersion` as a precondition."""
         if subresource:
-            return self._scale(kind, name, body)
-        return self._request("PATCH", self._path(kind, name, **MANAGER), body)
+            self._scale(kind, name, body)
+        else:
+            self._request("PATCH", self._path(kind, name, **MANAGER), body)
 
-    def _scale(self, kind: str, name: str, body: Object) -> Object:
+    def _scale(self, kind: str, name: str, body: Object) -> None:
         """Apply a Scale server-side, which records the manager of `replicas` even if it is 0.
 
         A merge patch does not record it, because a Scale omits a 0 (k8s.io/api/autoscaling/v1,
@@ -127,74 +95,71 @@ class Api:
         metadata = {"name": name, **body.get("metadata", {})}
         scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", **body, "metadata": metadata}
         path = self._path(kind, f"{name}/scale", force="true", **MANAGER)
-        return self._request("PATCH", path, json.dumps(scale))
+        self._request("PATCH", path, json.dumps(scale))
 
-    def apply(self, version: str, kind: str, name: str, text: str) -> Object:
+    def apply(self, version: str, kind: str, name: str, text: str) -> None:
         """Apply a YAML document server-side, with force: take its fields over from other managers.
 
         https://kubernetes.io/docs/reference/using-api/server-side-apply/
         """
         options = {"fieldManager": "mlgen", "force": "true", "fieldValidation": "Strict"}
-        return self._request("PATCH", self._path(kind, name, version, **options), text)
+        self._request("PATCH", self._path(kind, name, version, **options), text)
 
-    def delete(self, kind: str, name: str, body: Object) -> Object:
+    def delete(self, kind: str, name: str, body: Object) -> None:
         """Delete an object with DeleteOptions, which contain the preconditions."""
-        return self._request("DELETE", self._path(kind, name), body)
+        self._request("DELETE", self._path(kind, name), body)
 
-    def watch(
-        self, kind: str, keep: Callable[[Object], Object], **selectors: str
-    ) -> Iterator[tuple[str, Objects]]:
-        """Yield `LISTED` with all objects, then the type and object of each change, forever.
+    def watch(self, kind: str, **selectors: str) -> Iterator[Event]:
+        """Yield `LISTED` with all objects, then each change, forever.
 
-        After a gap, the objects are listed again. Bookmarks only update the resource version. Only
-        the first of consecutive failures is logged.
+        A watch continues where the server has ended it. After any other end, after a watch without
+        an event or a bookmark, and when the resource version goes back because etcd was restored,
+        the objects are listed again. Only the first of consecutive failures is logged.
         https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
         """
-        version, failures, logged = "", 0, False
+        version, failures = "", 0
         while True:
             try:
                 if not version:
-                    objects, version = self._list(kind, keep, selectors)
-                    yield "LISTED", objects
+                    listed = self.list(kind, **selectors)
+                    version = listed.version
+                    yield listed
                 started = version
                 for event in self._events(kind, version, selectors):
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    failures, logged = 0, False
-                    if event["type"] != "BOOKMARK":
-                        yield event["type"], [keep(event["object"])]
-                if version == started:
-                    self._sleep(1.0)  # limits the load on a server that ends watches at once
-            except ApiError as problem:
-                if problem.code == GONE:
-                    version = ""
-                elif not logged:
-                    self._log(f"cannot watch {kind}s: {problem}")
-                    logged = True
-                failures += 1
-                self._sleep(max(problem.retry_after, min(2.0 ** (failures - 2), MAX_DELAY)))
+                    if answers.is_older(event.version, version):
+                        raise ApiError(GOES_BACK, GONE)
+                    version, failures = event.version, 0
+                    if event.objects:
+                        yield event
+                if version != started:
+                    continue
+                problem = ApiError("a watch without events", GONE)
+            except ApiError as error:
+                problem = error
+            if not failures and problem.code != GONE:
+                self._log(f"cannot watch {kind}s: {problem}")
+            version, failures = "", failures + 1
+            self._sleep(max(problem.retry_after, min(2.0 ** (failures - 2), MAX_DELAY)))
 
-    def _events(self, kind: str, version: str, selectors: dict[str, str]) -> Iterator[Object]:
+    def _events(self, kind: str, version: str, selectors: dict[str, str]) -> Iterator[Event]:
         """Yield the events of one watch until the server ends it."""
         options = {"resourceVersion": version, "timeoutSeconds": str(WATCH_SECONDS)}
         flags = {"watch": "true", "allowWatchBookmarks": "true"}
         path = self._path(kind, **selectors, **flags, **options)
         with self._response("GET", path, timeout=TIMEOUT + WATCH_SECONDS) as response:
-            for line in response:
-                event: Object = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise ApiError(event["object"].get("message", ""), event["object"].get("code"))
-                yield event
+            while line := response.readline(MAX_BYTES + 1):
+                yield answers.event(kind, line)
 
     def _path(self, kind: str, name: str = "", version: str = "", **query: str) -> str:
         version = version or GROUPS.get(kind, "v1")
         group = "api" if version == "v1" else "apis"
         base = f"/{group}/{version}/namespaces/{self.namespace}/{kind.lower()}s"
-        return base + (f"/{name}" if name else "") + (f"?{urlencode(query)}" if query else "")
+        path = f"{base}/{quote(name)}" if name else base
+        return path + (f"?{urlencode(query)}" if query else "")
 
-    def _request(self, method: str, path: str, body: Object | str | None = None) -> Object:
+    def _request(self, method: str, path: str, body: Object | str | None = None) -> bytes:
         with self._response(method, path, body) as response:
-            answer: Object = json.loads(response.read())
-        return answer
+            return response.read(MAX_BYTES + 1)
 
     @contextmanager
     def _response(
@@ -216,12 +181,12 @@ class Api:
                 connection.request(method, path, data.encode() if data else None, headers)
                 response = connection.getresponse()
                 self.answered = True
-                if date := parsedate_tz(response.headers.get("Date", "")):
-                    self._offset = mktime_tz(date) - time.monotonic()
+                if date := answers.date(response.headers.get("Date", "")):
+                    self.clock.hear(date)
                 if response.status >= http.client.BAD_REQUEST:
-                    text = message(response.read(10_000).decode(errors="replace"))
-                    retry_after = response.headers.get("Retry-After", "")
-                    raise ApiError(f"{request}: {text}", response.status, retry_after)
+                    text = answers.message(response.read(10_000))
+                    wait = answers.retry_after(response.headers.get("Retry-After", ""))
+                    raise ApiError(f"{request}: {text}", response.status, wait)
                 yield response
         except (OSError, http.client.HTTPException, ValueError) as problem:
             text = f"{request} at {self._server}: {type(problem).__name__}: {problem}"

@@ -78,12 +78,12 @@ def _watched(plan: Plan, seen: Seen, state: State, now: float) -> State:
     restarted in place, because its pod is deleted when the Job fails.
     """
     every = [pod for _, pod in pods_of(plan.workloads, seen)]
-    pods = [pod for pod in every if pod["status"].get("phase") == "Running"]
+    pods = [pod for pod in every if pod["status"]["phase"] == "Running"]
     found = unfinished(plan.workloads, seen)
-    wanted = sum(counts(each)[0] - int(each["status"].get("succeeded") or 0) for _, each in found)
+    wanted = sum(counts(each)[0] - each["status"]["succeeded"] for _, each in found)
     since = (state.running or now) if wanted and len(pods) >= wanted else 0.0
     state = forgiven(plan, replace(state, running=since), now)
-    restarts = failures(plan, plan.jobs, replace(seen, pods=pods), "", now)
+    restarts = failures(plan, plan.jobs, replace(seen, pods=pods), (), now)
     cause = max(restarts, key=lambda each: each.time, default=state.cause)
     return replace(state, cause=cause)
 
@@ -112,12 +112,12 @@ def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
     another client. A Job that failed without a failed container has lost a pod.
     """
     failed = {item: at for item in _members(plan, seen) if (at := _failed_at(seen, item))}
-    first_end = min(failed.values(), default=now)
+    first_end = min(failed.values(), default=float("inf"))
     early = replace(seen, pods=[pod for pod in seen.pods if told_at(pod) < first_end])
     late = replace(seen, pods=[pod for pod in seen.pods if told_at(pod) >= first_end])
     found: list[Failure] = []
     for item in plan.workloads:
-        own = [*failures(plan, (item,), early, ""), *failures(plan, (item,), late, "", now)]
+        own = [*failures(plan, (item,), early), *failures(plan, (item,), late, (), now)]
         if item not in failed:  # ignore failures that the Job has retried itself
             found += [each for each in own if each.kind == DISRUPTION]
         elif own:
@@ -135,8 +135,9 @@ def _failed_at(seen: Seen, job: Workload) -> float:
 
     The condition FailureTarget is set first, and Failed when the pods have ended.
     """
-    conditions = (condition(seen.workloads[job.name] or {"status": {}}, name) for name in FAILURES)
-    found = [each for each in conditions if each and each.get("reason") in FAILED]
+    observed = seen.workloads[job.name]
+    conditions = (condition(observed, name) for name in FAILURES) if observed else ()
+    found = [each for each in conditions if each and each["reason"] in FAILED]
     return min((seconds(each["lastTransitionTime"]) for each in found), default=0.0)
 
 

@@ -1,32 +1,24 @@
-"""Facts that the supervisor reads from API objects.
-
-Field names are from https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/.
-"""
+"""Facts that the supervisor reads from API objects in the shapes of `answers`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mlgen.runtime.answers import COMPLETIONS, PREFERRED, RECORD, REQUIRED, Object
 from mlgen.runtime.times import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from mlgen.runtime.plan import Plan, Workload
     from mlgen.runtime.progress import Progress
 
-Object = dict[str, Any]
-
 STUCK_SECONDS = 60.0
 """Seconds after the grace period of a terminating pod until its node counts as lost."""
 
-JOB, SET = "mlgen.dev/job", "mlgen.dev/set"
-RECORD = "mlgen.dev/supervisor"
-"""The annotation of a Job with the supervisor's state when it suspended or resumed the Job."""
-COMPLETIONS = "mlgen.dev/completions"
-"""The annotation of a Job with its original completions while they are reduced, see `rewound`."""
+JOB = "mlgen.dev/job"
 
 ENDS = {"Complete": True, "SuccessCriteriaMet": True, "Failed": False, "FailureTarget": False}
 """Final conditions of a Job, and whether it succeeded. The second and the last are set first, while
@@ -40,28 +32,6 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 
 HELD = "kueue.x-k8s.io/managed"
 """The finalizer of a pod that is in a group in Kueue, and may have to be replaced."""
-
-INDEXES: tuple[str, ...] = (
-    "batch.kubernetes.io/job-completion-index",
-    "apps.kubernetes.io/pod-index",
-)
-"""Labels with the pod's index in a Job or StatefulSet."""
-
-METADATA = ("name", "uid", "creationTimestamp", "ownerReferences", "finalizers",
-            "deletionTimestamp", "deletionGracePeriodSeconds")  # fmt: skip
-
-CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
-CONTAINER = ("name", "image", "restartCount", "state", "lastState")
-STATUS = ("phase", "reason", "message", "startTime", "hostIP", "podIPs")
-LISTS: dict[str, tuple[str, ...]] = {
-    "conditions": CONDITION,
-    "initContainerStatuses": CONTAINER,
-    "containerStatuses": CONTAINER,
-}
-"""The fields of a pod that are used here."""
-
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 NAME_FIELD = "metadata.name"
 """The only field of a node that `matchFields` can match."""
@@ -82,44 +52,15 @@ class Seen:
     """By name of a workload: why it cannot be changed, after several attempts."""
     waiting: dict[str, int] = field(default_factory=dict)
     """By UID of a pod that waits for the next attempt: the attempt that it has run last."""
+    ahead: float = 0.0
+    """See `Clock.ahead`."""
     progress: Progress | None = None
     """The reports that this supervisor has received."""
 
 
-def trimmed(pod: Object) -> Object:
-    """Return the fields of a pod that are used here, because a large job has thousands of pods."""
-    metadata, status = _picked(pod["metadata"], METADATA), _picked(pod["status"], STATUS)
-    metadata["labels"] = _picked(pod["metadata"].get("labels") or {}, INDEXES)
-    for key, names in LISTS.items():
-        status[key] = [_picked(each, names) for each in pod["status"].get(key) or ()]
-    if devices := unhealthy(pod):
-        status["unhealthy"] = devices
-    spec = _picked(pod["spec"], ("nodeName",))
-    if always := sidecars(pod):
-        spec["initContainers"] = [{"name": name, "restartPolicy": "Always"} for name in always]
-    return {"metadata": metadata, "spec": spec, "status": status}
-
-
-def trimmed_workload(observed: Object) -> Object:
-    """Return the fields of a Job or StatefulSet that are used here."""
-    metadata = {key: value for key, value in observed["metadata"].items() if key != "managedFields"}
-    template = observed["spec"].get("template") or {}
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    spec = {key: value for key, value in observed["spec"].items() if key != "template"}
-    spec["template"] = {
-        "metadata": {"labels": _picked(labels, (SET,))},
-        "spec": _picked(template.get("spec") or {}, ("affinity",)),
-    }
-    return {**observed, "metadata": metadata, "spec": spec}
-
-
-def _picked(values: Object, keys: tuple[str, ...]) -> Object:
-    return {key: values[key] for key in keys if key in values}
-
-
 def stranger(observed: Object, job: str) -> str:
     """Return the other owner of an object with one of the job's names; "" if the job owns it."""
-    owner = (observed["metadata"].get("labels") or {}).get(JOB)
+    owner = observed["metadata"]["labels"].get(JOB)
     if owner == job:
         return ""
     return f"the job {owner}" if owner else "another application"
@@ -127,7 +68,7 @@ def stranger(observed: Object, job: str) -> str:
 
 def condition(observed: Object, name: str, status: str = "True") -> Object | None:
     """Return the condition of an object with a name and status; None if there is none."""
-    conditions: list[Object] = observed["status"].get("conditions") or []
+    conditions: list[Object] = observed["status"]["conditions"]
     found = (each for each in conditions if (each["type"], each["status"]) == (name, status))
     return next(found, None)
 
@@ -141,18 +82,18 @@ def ending(observed: Object | None) -> Object | None:
 def is_suspended(observed: Object) -> bool:
     """Return whether a Job is suspended, or a StatefulSet scaled to 0."""
     spec: Object = observed["spec"]
-    return bool(spec.get("suspend")) if observed["kind"] == "Job" else spec.get("replicas") == 0
+    return bool(spec["suspend"] if observed["kind"] == "Job" else spec["replicas"] == 0)
 
 
 def is_stopped(observed: Object) -> bool:
     """Return whether the controller has suspended a workload as requested."""
     status = observed["status"]
     if observed["kind"] == "StatefulSet":  # its counts include a pod on a lost node
-        current = status.get("observedGeneration") == observed["metadata"].get("generation")
-        return is_suspended(observed) and current
-    uncounted = any(status.get("uncountedTerminatedPods", {}).values())
+        is_current = bool(status["observedGeneration"] == observed["metadata"]["generation"])
+        return is_suspended(observed) and is_current
+    uncounted = any(status["uncountedTerminatedPods"].values())
     suspended = is_suspended(observed) and condition(observed, "Suspended")
-    return bool(suspended and not status.get("active") and not uncounted)
+    return bool(suspended and not status["active"] and not uncounted)
 
 
 def counts(observed: Object) -> tuple[int, int, int]:
@@ -162,10 +103,10 @@ def counts(observed: Object) -> tuple[int, int, int]:
     """
     spec, status = observed["spec"], observed["status"]
     if observed["kind"] == "StatefulSet":
-        return spec.get("replicas", 1), status.get("replicas", 0), status.get("readyReplicas", 0)
-    succeeded = status.get("succeeded", 0)
-    left = min(spec.get("parallelism", 1), spec.get("completions", 1) - succeeded)
-    present = (left, status.get("active", 0), status.get("ready", 0))
+        return spec["replicas"], status["replicas"], status["readyReplicas"]
+    succeeded = status["succeeded"]
+    left = min(spec["parallelism"], spec["completions"] - succeeded)
+    present = (left, status["active"], status["ready"])
     wanted, active, ready = (number + succeeded for number in present)
     return wanted, active, ready
 
@@ -175,13 +116,13 @@ def record(observed: Object) -> str:
 
     In the manifest of a Job that waits for another role, the annotation is a word.
     """
-    text = str((observed["metadata"].get("annotations") or {}).get(RECORD, ""))
+    text: str = observed["metadata"]["annotations"][RECORD]
     return text if text.startswith("{") else ""
 
 
 def lowest_succeeded(observed: Object) -> int | None:
     """Return the lowest succeeded index of a Job: 2 for "2,4-6"; None if there is none."""
-    found = re.match(r"\d+", observed["status"].get("completedIndexes") or "")
+    found = re.match(r"\d+", observed["status"]["completedIndexes"])
     return int(found[0]) if found else None
 
 
@@ -192,7 +133,7 @@ def rewound(observed: Object) -> Object | None:
     `parallelism` (calculateSucceededIndexes in pkg/controller/job/indexed_job_utils.go, KEP-3715).
     None if no index has succeeded, if index 0 has, or if the reset is in progress.
     """
-    lowest, completions = lowest_succeeded(observed), observed["spec"].get("completions", 1)
+    lowest, completions = lowest_succeeded(observed), observed["spec"]["completions"]
     if not lowest or completions <= lowest:
         return None
     spec = {"completions": lowest, "parallelism": lowest}
@@ -201,8 +142,8 @@ def rewound(observed: Object) -> Object | None:
 
 def whole(observed: Object) -> Object:
     """Return the patch that restores the completions after `rewound`; {} if not needed."""
-    text = (observed["metadata"].get("annotations") or {}).get(COMPLETIONS, "")
-    if not text.isdecimal():
+    text = observed["metadata"]["annotations"][COMPLETIONS]
+    if not re.fullmatch("[0-9]{1,9}", text):
         return {}
     spec = {"completions": int(text), "parallelism": int(text)}
     return {"metadata": {"annotations": {COMPLETIONS: None}}, "spec": spec}
@@ -230,15 +171,14 @@ def elsewhere(observed: Object, nodes: list[str], *, required: bool = False) -> 
     """
     if not nodes:
         return None
-    affinity = (observed["spec"]["template"]["spec"].get("affinity") or {}).get("nodeAffinity")
+    affinity = observed["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     fields = [{"key": NAME_FIELD, "operator": "NotIn", "values": [name]} for name in nodes]
     if required:
-        terms = ((affinity or {}).get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
-        terms = [each for each in terms if each] or [{}]  # an empty term matches no node
+        terms = [each for each in affinity[REQUIRED]["nodeSelectorTerms"] if each]
+        terms = terms or [{}]  # an empty term matches no node
         new: Object = {REQUIRED: {"nodeSelectorTerms": [_without(each, fields) for each in terms]}}
     else:
-        terms = (affinity or {}).get(PREFERRED) or []
-        if any(each["preference"].keys() != {"matchFields"} for each in terms):
+        if any(each["preference"].keys() != {"matchFields"} for each in affinity[PREFERRED]):
             return None
         new = {PREFERRED: [{"weight": 100, "preference": {"matchFields": fields}}]}
     return {"template": {"spec": {"affinity": {"nodeAffinity": new}}}}
@@ -246,7 +186,7 @@ def elsewhere(observed: Object, nodes: list[str], *, required: bool = False) -> 
 
 def _without(term: Object, fields: list[Object]) -> Object:
     """Return a node selector term without the nodes of these fields, and of no earlier restart."""
-    others = [each for each in term.get("matchFields") or () if each["operator"] != "NotIn"]
+    others = [each for each in term.get("matchFields", ()) if each["operator"] != "NotIn"]
     return {**term, "matchFields": [*others, *fields]}
 
 
@@ -257,69 +197,58 @@ def unfinished(workloads: Iterable[Workload], seen: Seen) -> list[tuple[Workload
 
 
 def pods_of(
-    workloads: tuple[Workload, ...], seen: Seen, mark: str = ""
+    workloads: tuple[Workload, ...], seen: Seen, old: Collection[str] = ()
 ) -> Iterator[tuple[Workload, Object]]:
-    """Yield the pods of workloads that were created after a mark.
+    """Yield the pods of workloads, without those whose `member` is in `old`.
 
-    The owner's UID excludes pods of an earlier object of the same name. The API server sets
-    creationTimestamp, so comparisons with the mark do not depend on the nodes' clocks.
+    The owner's UID excludes pods of an earlier object of the same name.
     """
     pairs = [(seen.workloads[item.name], item) for item in workloads]
     owners = {observed["metadata"]["uid"]: item for observed, item in pairs if observed}
     for pod in seen.pods:
-        for owner in pod["metadata"].get("ownerReferences", ()):
-            if owner["uid"] in owners and pod["metadata"]["creationTimestamp"] > mark:
+        for owner in pod["metadata"]["ownerReferences"]:
+            if owner["uid"] in owners and (not old or member(pod) not in old):
                 yield owners[owner["uid"]], pod
+
+
+def member(pod: Object) -> str:
+    """Return the start of a pod's UID, which is random.
+
+    It is short because a ConfigMap is limited to 1 MiB, and a job may have 100,000 pods. If two
+    pods share these 32 bits, the loss of one is not noticed.
+    """
+    return str(pod["metadata"]["uid"][:8])
 
 
 def containers(pod: Object) -> list[Object]:
     """Return the statuses of the init containers, then of the containers."""
     status = pod["status"]
-    return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    return [*status["initContainerStatuses"], *status["containerStatuses"]]
 
 
 def last_end(container: Object) -> Object:
     """Return the end of a container's current or previous run; {} if there is none."""
-    last = container.get("lastState", {}).get("terminated")
-    return container["state"].get("terminated") or last or {}
-
-
-def unhealthy(pod: Object) -> list[str]:
-    """Return the devices of a pod that the kubelet reports as unhealthy: `nvidia.com/gpu GPU-1`.
-
-    Their health may also be Unknown, for example while a device plugin restarts (KEP-4680).
-    """
-    allocated = [
-        kind for each in containers(pod) for kind in each.get("allocatedResourcesStatus") or ()
-    ]
-    found = [
-        f"{kind['name']} {device['resourceID']}"
-        for kind in allocated
-        for device in kind.get("resources") or ()
-        if device.get("health") == "Unhealthy"
-    ]
-    return list(dict.fromkeys(found)) or list(pod["status"].get("unhealthy", ()))
-
-
-def sidecars(pod: Object) -> list[str]:
-    """Return the names of a pod's sidecars."""
-    containers = pod["spec"].get("initContainers") or ()
-    return [each["name"] for each in containers if each.get("restartPolicy") == "Always"]
+    found = (container[key].get("terminated") for key in ("state", "lastState"))
+    return next(filter(None, found), {})
 
 
 def replica(job: str, item: Workload, pod: Object) -> str:
     """Return the role and index of a pod, such as `worker-3`."""
     own = item.name[len(f"{job}-{item.role}-") :]  # a Job for each replica
-    labels = pod["metadata"].get("labels") or {}
-    index = next((labels[name] for name in INDEXES if name in labels), "0")
-    return f"{item.role}-{own if own.isdecimal() else index}"
+    return f"{item.role}-{own if own.isdecimal() else index_of(pod) or 0}"
+
+
+def index_of(pod: Object) -> int | None:
+    """Return the index of a pod in its workload; None if it has none."""
+    texts = pod["metadata"]["labels"].values()
+    return next((int(text) for text in texts if re.fullmatch("[0-9]{1,9}", text)), None)
 
 
 def senders(pod: Object) -> list[str]:
     """Return the UID and the addresses of a pod. Pods on the network of their node share its."""
     status = pod["status"]
-    addresses = [each["ip"] for each in status.get("podIPs") or ()]
-    own = [] if status.get("hostIP") in addresses else addresses
+    addresses = [each["ip"] for each in status["podIPs"]]
+    own = [] if status["hostIP"] in addresses else addresses
     return [pod["metadata"]["uid"], *own]
 
 
@@ -345,12 +274,29 @@ def is_alone(pod: Object) -> bool:
     """Return whether the sidecar of a pod has restarted while the training container runs."""
     starts = {}
     for each in containers(pod):
-        starts[each["name"]] = (each["state"].get("running") or {}).get("startedAt", "")
+        starts[each["name"]] = each["state"].get("running", {}).get("startedAt", "")
     own = starts.pop(SIDECAR, "")
     return bool(own) and any("" < start < own for start in starts.values())
 
 
-def restore_ends(pod: Object, before: Object) -> None:
+def remember(pod: Object, before: Object | None, now: float) -> None:
+    """Add what only the earlier version of a pod shows: what it was `before`, or None.
+
+    `since` is the time at which the pod was first seen in its present condition, and `deleted` the
+    time at which its deletion was. The clocks that wrote the pod's own timestamps may be wrong.
+    """
+    times = [each["lastTransitionTime"] for each in pod["status"]["conditions"]]
+    times += [last_end(each).get("finishedAt", "") for each in containers(pod)]
+    pod["changed"] = max(times, default="")
+    is_same = before and before["changed"] == pod["changed"]
+    pod["since"] = before["since"] if before and is_same else now
+    if is_deleted(pod):
+        pod["deleted"] = before.get("deleted", now) if before else now
+    if before:
+        _restore_ends(pod, before)
+
+
+def _restore_ends(pod: Object, before: Object) -> None:
     """Set the ends of containers that were removed since the pod was observed before.
 
     When the kubelet restarts all containers of a pod, it reports the exit code of the container
@@ -358,28 +304,21 @@ def restore_ends(pod: Object, before: Object) -> None:
     """
     known = {each["name"]: each for each in containers(before)}
     for each in containers(pod):
-        last = each.get("lastState", {}).get("terminated") or {}
-        old = known.get(each["name"])
-        if last.get("reason") == RESTARTING and old:
+        last, old = each["lastState"].get("terminated", {}), known.get(each["name"])
+        if old and last.get("reason") == RESTARTING:
             is_new = each["restartCount"] != old["restartCount"]
-            run = old["state"] if is_new else old.get("lastState", {})
+            run = old["state" if is_new else "lastState"]
             each["lastState"] = {"terminated": run.get("terminated") or last}
 
 
-def is_deleted(pod: Object) -> bool:
-    """Return whether a pod is being deleted."""
-    return bool(pod["metadata"].get("deletionTimestamp"))
+def is_deleted(observed: Object) -> bool:
+    """Return whether a pod or a workload is being deleted."""
+    return bool(observed["metadata"]["deletionTimestamp"])
 
 
 def is_held_by_kueue(pod: Object) -> bool:
     """Return whether a pod is in a group in Kueue that has not finished."""
-    return HELD in pod["metadata"].get("finalizers", ())
-
-
-def deleted_at(pod: Object) -> float:
-    """Return when the deletion of a pod began. deletionTimestamp is the end of the grace period."""
-    end, grace = (pod["metadata"].get(key) for key in METADATA[-2:])
-    return seconds(end) - float(grace or 0) if end else float("inf")
+    return HELD in pod["metadata"]["finalizers"]
 
 
 def is_behind(pod: Object) -> bool:
@@ -387,22 +326,26 @@ def is_behind(pod: Object) -> bool:
 
     Then the kubelet's startTime of a pod precedes the scheduler's time of assignment.
     """
-    scheduled, start = condition(pod, "PodScheduled") or {}, pod["status"].get("startTime")
+    scheduled, start = condition(pod, "PodScheduled") or {}, pod["status"]["startTime"]
     at = scheduled.get("lastTransitionTime")
     return bool(start and at and seconds(start) < seconds(at) - 1)
 
 
 def told_at(pod: Object) -> float:
-    """Return when the deletion of a pod began, or a disruption was announced."""
-    target = condition(pod, "DisruptionTarget") or {}
-    announced = target.get("lastTransitionTime")
-    return min(deleted_at(pod), seconds(announced) if announced else float("inf"))
+    """Return when the deletion of a pod began, or a disruption was announced, by its timestamps.
+
+    Infinity if neither has happened. deletionTimestamp is the end of the grace period.
+    """
+    metadata, target = pod["metadata"], condition(pod, "DisruptionTarget") or {}
+    end, announced = metadata["deletionTimestamp"], target.get("lastTransitionTime")
+    began = seconds(end) - metadata["deletionGracePeriodSeconds"] if end else float("inf")
+    return min(began, seconds(announced) if announced else float("inf"))
 
 
 def stuck_at(pod: Object, patience: float = STUCK_SECONDS) -> float:
     """Return when the node of a terminating pod counts as lost; infinity for other pods."""
-    end = pod["metadata"].get("deletionTimestamp")
-    return seconds(end) + patience if end else float("inf")
+    grace: int = pod["metadata"]["deletionGracePeriodSeconds"]
+    return float(pod["deleted"] + grace + patience) if is_deleted(pod) else float("inf")
 
 
 def is_stuck(pod: Object, now: float) -> bool:
@@ -412,9 +355,9 @@ def is_stuck(pod: Object, now: float) -> bool:
 
 def is_live(pod: Object, now: float) -> bool:
     """Return whether a pod may still run, or has succeeded but its Job has not counted it yet."""
-    phase = pod["status"].get("phase")
+    phase = pod["status"]["phase"]
     if phase == "Succeeded":
-        return TRACKING in pod["metadata"].get("finalizers", ())
+        return TRACKING in pod["metadata"]["finalizers"]
     return phase != "Failed" and not is_stuck(pod, now)
 
 

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 from mlgen.runtime import gang, stall
 from mlgen.runtime import status as job_status
+from mlgen.runtime.answers import RECORD, Object
 from mlgen.runtime.cluster import (
     ENDS,
     JOB_LIMIT,
-    RECORD,
-    Object,
     Seen,
     elsewhere,
     ending,
@@ -35,7 +34,7 @@ from mlgen.runtime.cluster import (
     stuck_at,
     unfinished,
     whole,
-)  # fmt: skip
+)
 from mlgen.runtime.failures import failures, first, obstacle
 from mlgen.runtime.gang import DISRUPTED, ended, forgotten, is_held, is_paused
 
@@ -153,6 +152,7 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
         state,
         uid=state.uid or ("" if missing else _uid(plan, seen)),
         first=state.first or now,
+        ahead=seen.ahead,
         started=0.0 if paused else state.started or (now if runs else 0.0),
         served=state.served or serves,
         short=(state.short or now) if short else 0.0,
@@ -202,7 +202,7 @@ def _ends(plan: Plan, seen: Seen, state: State, now: float) -> Iterator[tuple[in
     limit = plan.deadline_seconds
     if limit is not None and state.started and now >= state.started + limit:
         yield DEADLINE, "DeadlineExceeded", f"the job ran for more than {limit} s"
-    failed = any(each["status"].get("failed") for each in seen.workloads.values() if each)
+    failed = any(each["status"]["failed"] for each in seen.workloads.values() if each)
     bound = plan.pending_seconds + (JOB_BACKOFF if failed else 0.0)
     if state.short and now >= state.short + bound:
         names, waited = ", ".join(short_of_pods(plan, seen, now)), now - state.short
@@ -220,7 +220,9 @@ def ends_of_jobs(plan: Plan, seen: Seen, state: State) -> Iterator[tuple[int, st
     names = [name for name in plan.deciding if name in succeeded]
     if len(names) == len(plan.deciding) or (names and plan.decides == "any"):
         cause = state.cause if state.phase == "Stopping" else None
-        by_policy = any((ends[name] or {}).get("reason") == "SuccessPolicy" for name in names)
+        by_policy = any(
+            (ends[name] or {"reason": ""})["reason"] == "SuccessPolicy" for name in names
+        )
         if cause and cause.is_disruption and not by_policy and _ended_early(plan, seen, names):
             yield DISRUPTED, "EndedEarly", f"{cause.text}; {EARLY}"
         yield 0, "JobSucceeded", f"{', '.join(names)} succeeded"
@@ -230,19 +232,19 @@ def ends_of_jobs(plan: Plan, seen: Seen, state: State) -> Iterator[tuple[int, st
         excused = waits if item.name in plan.deciding else excused
         if end and item.name not in succeeded and not excused:
             # A Job that fails deletes its other pods.
-            failure = first(failures(plan, (item,), seen, state.mark, state.started))
+            failure = first(failures(plan, (item,), seen, state.old, state.started))
             code = (failure and failure.code) or DISRUPTED
-            reason = end.get("reason", "JobFailed")
+            reason = end["reason"] or "JobFailed"
             code = DEADLINE if reason == "DeadlineExceeded" else code
-            yield code, reason, f"{item.name}: {end.get('message', '')}"
+            yield code, reason, f"{item.name}: {end['message']}"
 
 
 def _ended_early(plan: Plan, seen: Seen, names: list[str]) -> bool:
     """Return whether a replica of a complete Job was stopped, because its pod is gone."""
     items = tuple(item for item in plan.jobs if item.name in names)
-    pods = [pod for _, pod in pods_of(items, seen) if pod["status"].get("phase") == "Succeeded"]
+    pods = [pod for _, pod in pods_of(items, seen) if pod["status"]["phase"] == "Succeeded"]
     found = [each for name in names if (each := seen.workloads[name])]
-    wanted = sum(int(each["spec"].get("completions", 1)) for each in found)
+    wanted: int = sum(each["spec"]["completions"] for each in found)
     return sum(not is_deleted(pod) for pod in pods) < wanted
 
 
@@ -285,7 +287,7 @@ def _clean(plan: Plan, seen: Seen, state: State, now: float) -> Decision:
         return Decision(finish=state.code)  # the objects belong to the next run
     deletes = plan.clean_pod_policy == "All"
     # The pods of a Job run until its last finalizer is gone.
-    held = any(each and each["metadata"].get("finalizers") for each in seen.workloads.values())
+    held = any(each and each["metadata"]["finalizers"] for each in seen.workloads.values())
     stops = _stops(plan, seen, state, now) if plan.release or held or not deletes else None
     if stops:
         return stops
@@ -306,9 +308,9 @@ def _stops(plan: Plan, seen: Seen, state: State, now: float) -> Decision | None:
             actions += fail(item, observed)
         elif ends and not is_suspended(observed):
             actions.append(_switch(plan, item, observed, state, on=False))
-        elif item in plan.gang and observed["spec"].get("backoffLimit") == JOB_LIMIT:
+        elif item in plan.gang and observed["spec"]["backoffLimit"] == JOB_LIMIT:
             # The supervisor no longer counts its failures, so the next one ends it.
-            spec = {"spec": {"backoffLimit": observed["status"].get("failed", 0)}}
+            spec = {"spec": {"backoffLimit": observed["status"]["failed"]}}
             actions.append(_patch(item, observed, spec, "limiting the restarts of"))
     if actions or waiting:
         return Decision(actions=tuple(actions))
@@ -329,7 +331,7 @@ def _release(plan: Plan, seen: Seen, now: float) -> Decision | None:
     wake = Decision(wake=now + RELEASE_PERIOD)
     if not is_suspended(job) or any(is_live(pod, now) for _, pod in held):
         return wake
-    roles = [item.role for item, pod in held if pod["status"].get("phase") == "Failed"]
+    roles = [item.role for item, pod in held if pod["status"]["phase"] == "Failed"]
     if not roles:
         return wake  # all have succeeded, or the pods of a queued job have not been removed yet
     annotations = {POD_SET: roles[0]}
@@ -360,7 +362,10 @@ def _owned(plan: Plan, seen: Seen) -> Iterator[Action]:
         yield Action(kind, name, patch, text=text)
     for item in plan.workloads:
         observed = seen.workloads[item.name]
-        if observed and owner not in observed["metadata"].get("ownerReferences", ()):
+        if (
+            observed
+            and {"kind": "Job", "uid": plan.run} not in observed["metadata"]["ownerReferences"]
+        ):
             yield _patch(item, observed, patch, text)
 
 
@@ -398,7 +403,7 @@ def fail(item: Workload, observed: Object) -> list[Action]:
     spec: Object = {"activeDeadlineSeconds": 1}
     if is_suspended(observed):
         spec.update(suspend=False, parallelism=0)
-    elif observed["spec"].get("activeDeadlineSeconds") == 1:
+    elif observed["spec"]["activeDeadlineSeconds"] == 1:
         return []
     return [_patch(item, observed, {"spec": spec}, "failing")]
 

@@ -10,30 +10,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlgen.runtime.cluster import (
-    INDEXES,
     JOB_LIMIT,
     RESTARTING,
-    Object,
     Seen,
     condition,
     containers,
     has_returned,
+    index_of,
     is_behind,
     is_deleted,
     is_stuck,
     is_suspended,
     last_end,
     pods_of,
-    sidecars,
     told_at,
-    unhealthy,
 )
 from mlgen.runtime.plan import ALONE
 from mlgen.runtime.times import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
+    from mlgen.runtime.answers import Object
     from mlgen.runtime.plan import Plan, Workload
 
 NO_START = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
@@ -108,7 +106,7 @@ def is_cut_off(pod: Object) -> bool:
     (MarkPodsNotReady in pkg/controller/util/node/controller_utils.go).
     """
     ready = condition(pod, "Ready", "False")
-    gated = ready and ready.get("reason") == "ReadinessGatesNotReady"
+    gated = ready and ready["reason"] == "ReadinessGatesNotReady"
     return bool(ready and not gated and condition(pod, "ContainersReady"))
 
 
@@ -123,13 +121,13 @@ def disruption(pod: Object, stopped: float | None = None) -> str:
     """
     target, status = condition(pod, "DisruptionTarget") or condition(pod, KUEUE), pod["status"]
     if target:
-        return str(target.get("reason") or target["type"])
-    if status.get("phase") == "Failed" and not containers(pod):
-        reason = str(status.get("reason") or "Lost")
+        return str(target["reason"] or target["type"])
+    if status["phase"] == "Failed" and not containers(pod):
+        reason = str(status["reason"] or "Lost")
         return reason if reason in (*EVICTIONS, "Lost") else ""
     if stopped is not None:
         # A finalizer of another program may keep a pod that has ended.
-        has_ended = status.get("phase") in ("Failed", "Succeeded")
+        has_ended = status["phase"] in ("Failed", "Succeeded")
         is_lost = (is_stuck(pod, stopped) and not has_ended) or is_cut_off(pod)
         return "NodeLost" if is_lost else ""
     return "Deleted" if is_deleted(pod) else ""
@@ -155,20 +153,20 @@ def failures(
     plan: Plan,
     workloads: tuple[Workload, ...],
     seen: Seen,
-    mark: str,
+    old: Collection[str] = (),
     stopped: float | None = None,
 ) -> list[Failure]:
-    """Return the failures of pods that were created after a mark, including in-place restarts.
+    """Return the failures of pods, including in-place restarts.
 
     Args:
         plan: the plan of the job.
         workloads: the workloads to check. Pods that the user suspends or scales away do not count.
         seen: the observed objects.
-        mark: a creationTimestamp.
+        old: the pods of earlier attempts, see `pods_of`.
         stopped: the current time, once the supervisor stops all pods; else None.
     """
     found: list[Failure] = []
-    for item, pod in pods_of(workloads, seen, mark):
+    for item, pod in pods_of(workloads, seen, old):
         observed = seen.workloads[item.name]
         if stopped is not None or not observed or not _is_excess(observed, pod):
             found += _failures(plan, seen, item, pod, stopped)
@@ -179,29 +177,27 @@ def _is_excess(observed: Object, pod: Object) -> bool:
     """Return whether the user suspended a pod or scaled it away."""
     if is_suspended(observed):
         return is_deleted(pod)
-    labels, spec = pod["metadata"].get("labels") or {}, observed["spec"]
-    index = next((labels[name] for name in INDEXES if name in labels), "")
-    size = spec.get("completions") if observed["kind"] == "Job" else spec.get("replicas")
-    return index.isdecimal() and size is not None and int(index) >= size
+    index, key = index_of(pod), "completions" if observed["kind"] == "Job" else "replicas"
+    return index is not None and index >= observed["spec"][key]
 
 
 def _failures(
     plan: Plan, seen: Seen, item: Workload, pod: Object, stopped: float | None
 ) -> Iterator[Failure]:
     """Yield the failures of a pod: a disruption, a rejection, or failed containers."""
-    status, name, node = pod["status"], pod["metadata"]["name"], pod["spec"].get("nodeName", "")
+    status, name, node = pod["status"], pod["metadata"]["name"], pod["spec"]["nodeName"]
     created, told = pod["metadata"]["creationTimestamp"], told_at(pod)
     by_name = {each["name"]: each for each in containers(pod)}
     main = by_name.get(item.container, {"state": {}})["state"].get("terminated") or {}
     early = seconds(main.get("finishedAt") or created) < told and not is_behind(pod)
     if main.get("exitCode") == 0 and (early or told == float("inf")):
-        if status.get("phase") == "Failed":
+        if status["phase"] == "Failed":
             # Another container failed, so the Job replaces the pod, but its peers have ended.
-            code = max(last_end(each).get("exitCode") or 0 for each in by_name.values())
+            code = max(last_end(each).get("exitCode", 0) for each in by_name.values())
             yield Failure(created, code or 1, "Error", name, retryable=True, node=node)
         return  # ignore events after the end of training
     # Without a gang, it would hide the exit code of a failed Job.
-    devices = unhealthy(pod) if plan.restart_scope != "Replica" else []
+    devices = status["unhealthy"] if plan.restart_scope != "Replica" else []
     if devices and main.get("exitCode") != 0:
         reason = ", ".join(devices[:MAX_DEVICES])
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DEVICE)
@@ -211,7 +207,7 @@ def _failures(
         return
     if item.retryable == ALONE:
         return
-    if status.get("phase") == "Failed" and not by_name:
+    if status["phase"] == "Failed" and not by_name:
         yield Failure(created, 0, status["reason"], name, True, node, REJECTION)  # noqa: FBT003
         return
     yield from _exits(plan, seen, item, pod, is_stopped=stopped is not None)
@@ -223,9 +219,9 @@ def _exits(
     """Yield the failures of the training container and the init containers of a pod."""
     by_name = {each["name"]: each for each in containers(pod)}
     returned = has_returned(seen, item, pod)
-    names = [each["name"] for each in pod["status"].get("initContainerStatuses", ())]
+    names = [each["name"] for each in pod["status"]["initContainerStatuses"]]
     for name in [*names, item.container]:
-        if name in sidecars(pod) or name not in by_name:
+        if name in pod["spec"]["sidecars"] or name not in by_name:
             continue
         end = last_end(by_name[name])
         if plan.in_place and not returned:  # the last end may be from an earlier attempt
@@ -237,30 +233,30 @@ def _exits(
             returned = False
             yield _exit(plan, item, pod, name, end)
     if returned and not is_stopped:  # and the kubelet has reported no exit code
-        created, node = pod["metadata"]["creationTimestamp"], pod["spec"].get("nodeName", "")
+        created, node = pod["metadata"]["creationTimestamp"], pod["spec"]["nodeName"]
         yield Failure(created, 137, RESTARTING, pod["metadata"]["name"], retryable=True, node=node)
 
 
 def _exit(plan: Plan, item: Workload, pod: Object, container: str, end: Object) -> Failure:
     """Return the failure of a training or init container."""
     created = pod["metadata"]["creationTimestamp"]
-    code, reason, at = end["exitCode"], end.get("reason") or "Error", end.get("finishedAt")
+    code, reason, at = end["exitCode"], end["reason"] or "Error", end["finishedAt"]
     # The start time of a container that cannot start is 0.
-    started = max(seconds(end.get("startedAt") or created), seconds(created))
+    started = max(seconds(end["startedAt"] or created), seconds(created))
     retryable = item.is_retryable(code) or reason == "OOMKilled"
     quick = seconds(at or created) - started < plan.start_seconds
     name, where = pod["metadata"]["name"], ""
     if container != item.container:
         # Init containers fetch code or wait for peers, and may succeed on the next attempt.
         where, quick, retryable = f"init container {container} of ", False, True
-    node = pod["spec"].get("nodeName", "")
+    node = pod["spec"]["nodeName"]
     return Failure(at or created, code, reason, where + name, retryable, node, EXIT, quick)
 
 
 def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:
     """Return the end of the job if a pod exceeds a limit of the plan: code, reason, message."""
     for item, pod in pods_of(plan.workloads, seen):
-        if pod["status"].get("phase") in ("Pending", "Running") and not is_deleted(pod):
+        if pod["status"]["phase"] in ("Pending", "Running") and not is_deleted(pod):
             for code, reason, text, field in _obstacles(plan, seen, item, pod, now):
                 name = pod["metadata"]["name"]
                 return code, reason, f"{name} {text}; limit: runPolicy.giveUpAfter.{field}"
@@ -274,12 +270,9 @@ def _obstacles(
     gate = condition(pod, "PodScheduled", "False") if plan.pending_seconds else None
     if not gate and not any("waiting" in each["state"] for each in containers(pod)):
         return
-    times = [each.get("lastTransitionTime") for each in pod["status"].get("conditions") or ()]
-    times += [last_end(each).get("finishedAt") for each in containers(pod)]
-    since = max(filter(None, times), default=pod["metadata"]["creationTimestamp"])
-    waited = now - seconds(since)  # since the last change of the pod
+    waited = now - pod["since"]
     if gate and waited >= plan.pending_seconds:
-        text = f"was not scheduled for {waited:.0f} s: {gate.get('message', '')}"
+        text = f"was not scheduled for {waited:.0f} s: {gate['message']}"
         yield 1, "Unschedulable", text, "pendingSeconds"
     for each in containers(pod):
         reason, restarts = each["state"].get("waiting", {}).get("reason"), each["restartCount"]
@@ -302,5 +295,5 @@ def _obstacles(
 def _is_unlimited(plan: Plan, seen: Seen, item: Workload) -> bool:
     """Return whether the controller of a workload restarts its containers without a limit."""
     observed = seen.workloads[item.name]
-    limit = observed and observed["spec"].get("backoffLimit")
+    limit = observed and observed["spec"]["backoffLimit"]
     return item.kind == "StatefulSet" or (limit == JOB_LIMIT and item not in plan.gang)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from mlgen.runtime import in_place
 from mlgen.runtime import status as job_status
 from mlgen.runtime.cluster import (
-    Object,
     Seen,
     counts,
     ending,
@@ -16,6 +15,7 @@ from mlgen.runtime.cluster import (
     is_stopped,
     is_suspended,
     lowest_succeeded,
+    member,
     pods_of,
     record,
     rewound,
@@ -25,6 +25,7 @@ from mlgen.runtime.failures import DISRUPTION, EXIT, Failure, failures, first
 from mlgen.runtime.times import stamp
 
 if TYPE_CHECKING:
+    from mlgen.runtime.answers import Object
     from mlgen.runtime.plan import Plan, Workload
     from mlgen.runtime.status import State
 
@@ -64,7 +65,7 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
         return replace(state, members=(), running=0.0)
     cause = _cause(plan, seen, state, now)
     if not cause:
-        pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
+        pods = [pod for _, pod in pods_of(plan.gang, seen, state.old)]
         members = sorted(each for pod in pods if (each := _member(state, pod)))
         wanted, done = _sizes(plan, seen)
         complete = not held and len(members) >= wanted - done
@@ -97,7 +98,7 @@ def forgiven(plan: Plan, state: State, now: float) -> State:
 def _sizes(plan: Plan, seen: Seen) -> tuple[int, int]:
     """Return the number of desired replicas of the gang, and how many of them have succeeded."""
     gang = [each for _, each in unfinished(plan.gang, seen) if not is_suspended(each)]
-    done = sum(int(each["status"].get("succeeded") or 0) for each in gang)
+    done = sum(int(each["status"]["succeeded"]) for each in gang)
     return sum(counts(each)[0] for each in gang), done
 
 
@@ -112,8 +113,8 @@ def _cause(plan: Plan, seen: Seen, state: State, now: float) -> Failure | None:
     # If the status was lost, the pods have higher numbers.
     waiting = {uid: each for uid, each in seen.waiting.items() if each >= state.attempt}
     seen = replace(seen, waiting=waiting)
-    found = failures(plan, items, seen, state.mark, stopped)
-    gone = {*state.members} - {job_status.member(pod["metadata"]["uid"]) for pod in seen.pods}
+    found = failures(plan, items, seen, state.old, stopped)
+    gone = {*state.members} - {member(pod) for pod in seen.pods}
     if stopped is None and len(gone) > max(0, len(state.members) - _sizes(plan, seen)[0]):
         at = stamp(now)
         found.append(Failure(at, 0, "Deleted", "a pod", retryable=True, kind=DISRUPTION))
@@ -126,7 +127,7 @@ def _member(state: State, pod: Object) -> str:
     A pod that is pending again restarts its containers. It still counts as running, because only
     the next request of its sidecar shows whether it has failed.
     """
-    name, phase = job_status.member(pod["metadata"]["uid"]), pod["status"].get("phase")
+    name, phase = member(pod), pod["status"]["phase"]
     runs = phase == "Running" or (phase == "Pending" and name in state.members)
     return name if runs else ""
 
@@ -142,7 +143,7 @@ def _may_change(cause: Failure, plan: Plan, seen: Seen) -> bool:
     if plan.in_place:  # the kubelet restarts the containers at once, and keeps the pod
         return not cause.retryable
     pods = [pod for _, pod in pods_of(plan.jobs, seen) if pod["metadata"]["name"] == cause.pod]
-    return not cause.retryable or any(pod["status"].get("phase") != "Failed" for pod in pods)
+    return not cause.retryable or any(pod["status"]["phase"] != "Failed" for pod in pods)
 
 
 def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
@@ -226,10 +227,8 @@ def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
     gang = unfinished(plan.gang, seen)
     if any(not _is_prepared(plan, item) and lowest_succeeded(each) for item, each in gang):
         return state  # until the Job controller has reset them
-    created = [pod["metadata"]["creationTimestamp"] for _, pod in pods_of(plan.gang, seen)]
-    # Deleted pods may appear again, because watch events can be late.
-    mark = max([state.mark, stamp(now - SETTLE_SECONDS), *created])
-    return replace(state, phase="Starting", mark=mark, until=0.0, cause=None, failed="")
+    old = tuple(sorted(member(pod) for _, pod in pods_of(plan.gang, seen)))
+    return replace(state, phase="Starting", old=old, until=0.0, cause=None, failed="")
 
 
 def _is_quiet(plan: Plan, seen: Seen, now: float) -> bool:
@@ -260,11 +259,11 @@ def _refused(plan: Plan, seen: Seen, state: State, now: float) -> State:
         observed, text = seen.workloads[item.name], ""
         if not observed or _is_prepared(plan, item):
             continue
-        succeeded = observed["status"].get("succeeded")
+        succeeded = observed["status"]["succeeded"]
         if succeeded and (ending(observed) or not lowest_succeeded(observed)):
             text = f"replica 0 of {item.name} has already succeeded, so it would not run again"
             text += " (exit with another code on SIGTERM)"
-        elif QUEUE in observed["metadata"].get("labels", {}):
+        elif QUEUE in observed["metadata"]["labels"]:
             text = f"only Kueue may suspend and resume {item.name}"
         if text:
             code = (state.cause and state.cause.code) or DISRUPTED

@@ -15,11 +15,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from mlgen.runtime.cluster import Object, is_alone
+from mlgen.runtime.cluster import is_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mlgen.runtime.answers import Object
     from mlgen.runtime.server import Answer
     from mlgen.runtime.status import State
 

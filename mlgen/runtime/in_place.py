@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlgen.runtime.cluster import (
-    Object,
     Seen,
     condition,
     counts,
@@ -18,6 +17,7 @@ from mlgen.runtime.cluster import (
 from mlgen.runtime.failures import REJECTION, STALL, is_cut_off
 
 if TYPE_CHECKING:
+    from mlgen.runtime.answers import Object
     from mlgen.runtime.plan import Plan, Workload
     from mlgen.runtime.status import State
 
@@ -44,12 +44,12 @@ def is_whole(plan: Plan, seen: Seen, state: State) -> bool:
 
     A gang with a failed pod needs new pods. Otherwise, this pod would end each later attempt, too.
     """
-    pods = [pod for _, pod in pods_of(plan.gang, seen, state.mark)]
-    if any(pod["status"].get("phase") == "Failed" for pod in pods):
+    pods = [pod for _, pod in pods_of(plan.gang, seen, state.old)]
+    if any(pod["status"]["phase"] == "Failed" for pod in pods):
         return False
     found = unfinished(plan.gang, seen)
     wanted = sum(counts(each)[0] for _, each in found)
-    done = sum(int(each["status"].get("succeeded") or 0) for _, each in found)
+    done = sum(int(each["status"]["succeeded"]) for _, each in found)
     return not done and len(_pods(plan, seen, state)) >= wanted
 
 
@@ -68,7 +68,7 @@ def _pods(plan: Plan, seen: Seen, state: State) -> list[tuple[Workload, Object]]
     """Return the pods of a gang that are on their nodes, and not about to end."""
     return [
         (item, pod)
-        for item, pod in pods_of(plan.gang, seen, state.mark)
-        if pod["status"].get("phase") in ("Pending", "Running")
+        for item, pod in pods_of(plan.gang, seen, state.old)
+        if pod["status"]["phase"] in ("Pending", "Running")
         and not (is_deleted(pod) or condition(pod, "DisruptionTarget") or is_cut_off(pod))
     ]

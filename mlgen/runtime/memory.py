@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from mlgen.runtime.cluster import JOB, Object, restore_ends, senders, trimmed
+from mlgen.runtime.answers import Event, Object, is_older
+from mlgen.runtime.cluster import JOB, remember, senders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,9 @@ class Pods:
         self._selector = f"{JOB}={job}"
         self._lock = threading.Lock()
         self._pods: dict[str, Object] = {}
-        self._changes: list[tuple[str, list[Object]]] = []
+        self._version = ""
+        """The resource version of the last list. Older events, which can be late, do not count."""
+        self._changes: list[Event] = []
         """Events received since the last list or read, to apply after a running list."""
         self._is_told = False
         self._senders: dict[str, str] = {}
@@ -41,12 +44,12 @@ class Pods:
         with self._lock:
             return self._pods.get(self._senders.get(token) or self._senders.get(address, ""))
 
-    def hear(self, change: str, pods: list[Object]) -> None:
+    def hear(self, event: Event) -> None:
         """Apply an event from `Api.watch`."""
         with self._lock:
             self._is_told = True
-            self._changes.append((change, pods))
-            self._apply(change, pods)
+            self._changes.append(event)
+            self._apply(event)
 
     def told(self) -> list[Object] | None:
         """Return the pods from the watch, which may be stale; None before its first event."""
@@ -58,18 +61,24 @@ class Pods:
         """List the pods and return them."""
         with self._lock:
             self._changes.clear()
-        pods = self._client.list("Pod", trimmed, labelSelector=self._selector)
+        listed = self._client.list("Pod", labelSelector=self._selector)
         with self._lock:
-            self._apply("LISTED", pods)
-            # Events may be newer than the list. Older events will be followed by newer ones.
+            self._apply(listed)
             for each in self._changes:
-                self._apply(*each)
-        return pods
+                self._apply(each)
+        return listed.objects
 
-    def _apply(self, change: str, pods: list[Object]) -> None:
-        named = {pod["metadata"]["name"]: pod for pod in pods}
-        for name in named.keys() & self._pods:
-            restore_ends(named[name], self._pods[name])
+    def _apply(self, event: Event) -> None:
+        change, pods, version = event
+        if change == "LISTED":
+            self._version = version
+        elif is_older(version, self._version):
+            return
+        named, now = {pod["metadata"]["name"]: pod for pod in pods}, self._client.clock.now()
+        for name, pod in named.items():
+            before = self._pods.get(name)
+            is_same = before and before["metadata"]["uid"] == pod["metadata"]["uid"]
+            remember(pod, before if is_same else None, now)
         if change == "LISTED":
             self._pods, self._senders = {}, {}
         gone = [self._pods.pop(name) for name in named if name in self._pods]

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Optional
 
-from mlgen.runtime.cluster import Object, pods_of, replica
+from mlgen.runtime.cluster import pods_of, replica
 from mlgen.runtime.progress import WRITE_SECONDS, Content, Progress, content
 from mlgen.runtime.server import MAX_BODY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mlgen.runtime.answers import Object
     from mlgen.runtime.cluster import Seen
     from mlgen.runtime.plan import Plan
     from mlgen.runtime.server import Request

@@ -72,7 +72,7 @@ def _is_ending(plan: Plan, seen: Seen) -> bool:
     prepared = {order.of for order in plan.order if order.until == "Complete"}
     left = [item for item, _ in unfinished(plan.workloads, seen)]
     return any(
-        observed["status"].get("succeeded")
+        observed["status"]["succeeded"]
         for item in plan.workloads
         if (observed := seen.workloads[item.name]) and item.kind == "Job"
         if item.role not in prepared or item in left

@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mlgen.runtime import progress
-from mlgen.runtime.cluster import Object, Seen, counts, is_suspended, pods_of, unfinished
+from mlgen.runtime.cluster import Seen, counts, is_suspended, pods_of, unfinished
 from mlgen.runtime.failures import Failure
 from mlgen.runtime.times import seconds, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from mlgen.runtime.answers import Object
     from mlgen.runtime.plan import Plan
     from mlgen.runtime.progress import Progress
 
@@ -65,13 +66,16 @@ class State:
     quick_code: int = 0
     until: float = 0.0
     """When the gang starts again, or when a gang that stops in place must be stopped otherwise."""
-    mark: str = ""
-    """The creationTimestamp of the last pod before the last restart."""
+    old: tuple[str, ...] = ()
+    """The pods that remained of earlier attempts when the gang was started again, like `members`.
+    Those on a lost node may remain for long."""
     in_place: bool = False
     """True while the gang restarts in its pods."""
     members: tuple[str, ...] = ()
     """The gang's running pods, as short UIDs (`member`). A pod that disappears was deleted, or its
     node was lost."""
+    ahead: float = 0.0
+    """The seconds by which the API server's clock is ahead of the times here (`Clock.ahead`)."""
     settled: float = 0.0
     """Until when the gang may continue after a failure."""
     cause: Failure | None = None
@@ -94,8 +98,7 @@ class State:
         """Return the state as JSON, without defaults."""
         values = asdict(self)
         known = {key: value for key, value in values.items() if value != FIRST[key]}
-        if self.members:
-            known["members"] = " ".join(self.members)
+        known.update({key: " ".join(values[key]) for key in PODS if values[key]})
         return json.dumps(known)
 
 
@@ -106,14 +109,8 @@ CAUSE = asdict(Failure("", 0, "", "", retryable=False))
 """A cause with a value of the right type in each field."""
 
 
-def member(uid: str) -> str:
-    """Return the start of a pod's UID, which is random.
-
-    It is short because a ConfigMap is limited to 1 MiB, and a job may have 100,000 pods. If two
-    pods share these 32 bits, the loss of one is not noticed.
-    """
-    return uid[:8]
-
+PODS = ("members", "old")
+"""The fields with short UIDs of pods."""
 
 TYPES: dict[type, tuple[type, ...]] = {
     bool: (bool,),
@@ -143,11 +140,13 @@ def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
         return {}
     if not isinstance(values, dict) or not _fits(values, FIRST):
         return {}
-    cause, members = values.get("cause"), values.get("members", [])
+    cause = values.get("cause")
     needed = {"time", "code", "reason", "pod", "retryable"}  # earlier versions wrote no others
     if cause and (not needed <= {*cause} <= {*CAUSE} or not _fits(cause, CAUSE)):
         return {}
-    return values if all(isinstance(each, str) for each in members) else {}
+    return (
+        values if all(isinstance(each, str) for key in PODS for each in values.get(key, ())) else {}
+    )
 
 
 NAME, VALUE = (
@@ -161,7 +160,9 @@ def _fits(values: Mapping[str, Any], examples: Mapping[str, Any]) -> bool:
     """Return whether values have the types of examples, and numbers are in range."""
     pairs = [(values[name], example) for name, example in examples.items() if name in values]
     return all(isinstance(value, TYPES[type(example)]) for value, example in pairs) and all(
-        0 <= value < LATEST for value, example in pairs if isinstance(example, (int, float))
+        (0 if name != "ahead" else -LATEST) <= value < LATEST
+        for name, value in values.items()
+        if isinstance(examples.get(name), (int, float))
     )
 
 
@@ -170,13 +171,13 @@ def goes_on(data: Mapping[str, str | None], changes: Mapping[str, str | None]) -
     before, after = (stored(each) for each in (data, {**data, **changes}))
     default = State("").phase
     is_same = before.get("phase", default) == after.get("phase", default)
-    return not is_same or not {*_members(before)} <= {*_members(after)}
+    return not is_same or not {*_pods(before, "members")} <= {*_pods(after, "members")}
 
 
-def _members(values: Mapping[str, Any]) -> tuple[str, ...]:
-    members = values.get("members", "")
+def _pods(values: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    found = values.get(key, "")
     # An earlier version wrote a list of UIDs.
-    return tuple(members.split() if isinstance(members, str) else map(member, members))
+    return tuple(found.split() if isinstance(found, str) else (each[:8] for each in found))
 
 
 def is_stored(data: dict[str, str], run: str, uid: str = "") -> bool:
@@ -207,7 +208,7 @@ def restored(records: Iterable[str], run: str) -> State:
 
 
 def _loaded(values: dict[str, Any]) -> State:
-    values["members"] = _members(values)
+    values.update({key: _pods(values, key) for key in PODS})
     values["cause"] = Failure(**values["cause"]) if values.get("cause") else None
     # Another version of this program may have written other fields.
     return State(**{"run": "", **{name: values[name] for name in values if name in FIRST}})
@@ -302,16 +303,16 @@ def _restarting(plan: Plan, seen: Seen) -> str:
         wanted, _, ready = counts(observed)
         if ready < wanted and item not in plan.gang and not is_suspended(observed):
             pods = [pod["status"] for _, pod in pods_of((item,), seen)]
-            again = [c for pod in pods for c in pod.get("containerStatuses") or ()]
-            if observed["status"].get("failed") or any(c.get("restartCount") for c in again):
+            again = [c for pod in pods for c in pod["containerStatuses"]]
+            if observed["status"]["failed"] or any(c["restartCount"] for c in again):
                 return item.role
     return ""
 
 
 def _has_run(plan: Plan, seen: Seen) -> bool:
     """Return whether a replica of a deciding Job is ready, or has been."""
-    found = [seen.workloads[name] or {"status": {}} for name in plan.deciding]
-    return any(bool(each["status"].get(key)) for each in found for key in ("ready", "succeeded"))
+    found = [each for name in plan.deciding if (each := seen.workloads[name])]
+    return any(each["status"]["ready"] or each["status"]["succeeded"] for each in found)
 
 
 def _replicas(plan: Plan, seen: Seen, state: State) -> dict[str, str]:
@@ -326,7 +327,7 @@ def _replicas(plan: Plan, seen: Seen, state: State) -> dict[str, str]:
 
 def _counts(statuses: list[Object], *, freed: bool) -> str:
     def total(key: str) -> int:
-        return sum(int(each.get(key, 0)) for each in statuses)
+        return sum(each[key] for each in statuses)
 
     active = 0 if freed else total("active") + total("replicas")  # of Jobs, and of StatefulSets
     return f"active {active}, succeeded {total('succeeded')}, failed {total('failed')}"

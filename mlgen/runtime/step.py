@@ -36,18 +36,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from mlgen.runtime import api, plan, status, supervise
-from mlgen.runtime.api import NOT_FOUND, REFUSED, Api, ApiError, log_line
+from mlgen.runtime.answers import ApiError, Object
+from mlgen.runtime.api import NOT_FOUND, REFUSED, Api, log_line
 from mlgen.runtime.attempt import attempt, exit_code, last
 from mlgen.runtime.cluster import (
     JOB,
-    Object,
     Seen,
     counts,
     is_live,
     stranger,
-    trimmed,
 )
 from mlgen.runtime.gang import MAX_DELAY as LONGEST
+from mlgen.runtime.memory import Pods
 from mlgen.runtime.status import State
 from mlgen.runtime.supervise import OWN_FAILURE, Supervisor
 
@@ -95,7 +95,8 @@ class Step:
         self._client = client
         self._owners = [{**WORKFLOW, "name": workflow[0], "uid": workflow[1]}]
         self._sleep = sleep
-        self._clock = client.now
+        self._pods = Pods(client, plan.job)
+        self._clock = client.clock.now
 
     def submit(self, manifests: str, *, anew: bool = False) -> None:
         """Submit the job, unless an earlier step pod of this run submitted it and was lost."""
@@ -104,6 +105,7 @@ class Step:
         if before.first and before.phase != "BackingOff":
             log_line(f"resuming watch of {', '.join(self._plan.deciding)}")
             return
+        self._client.clock.resume(before.ahead)
         self._clear()
         wait = min(before.until - self._clock(), LONGEST)
         if wait > 0:
@@ -112,7 +114,8 @@ class Step:
         for document in documents(manifests):
             self._ask(partial(self._apply, document), NOT_FOUND)
         kept = {name: getattr(before, name) for name in KEPT}
-        self._store(State(self._plan.run, first=self._clock(), **kept))
+        ahead = self._client.clock.ahead
+        self._store(State(self._plan.run, first=self._clock(), ahead=ahead, **kept))
 
     def fail(self, text: str) -> State:
         """Record that the job cannot be submitted, if permitted, and return the state."""
@@ -151,8 +154,8 @@ class Step:
         found = api.find(self._client, "ConfigMap", name)
         if found:
             with _may_be_gone():
-                found = self._client.patch("ConfigMap", name, {"metadata": metadata})
-                return found.get("data") or {}
+                self._client.patch("ConfigMap", name, {"metadata": metadata})
+                return dict(found["data"])
         self._client.create("ConfigMap", {"metadata": {**metadata, "name": name}})
         return {}
 
@@ -165,7 +168,7 @@ class Step:
         self._ask(lambda: self._client.patch("ConfigMap", name, {"data": changed}))
 
     def _workloads(self, kind: str) -> list[Object]:
-        return self._client.list(kind, trimmed, labelSelector=f"{JOB}={self._plan.job}")
+        return self._client.list(kind, labelSelector=f"{JOB}={self._plan.job}").objects
 
     def _clear(self) -> None:
         """Delete the workloads of earlier attempts, and wait until they and their pods are gone.
@@ -191,14 +194,14 @@ class Step:
         left = []
         for kind in ("Job", "StatefulSet"):
             for metadata in [each["metadata"] for each in self._workloads(kind)]:
-                holders = ", ".join(filter(_is_foreign, metadata.get("finalizers") or ()))
+                holders = ", ".join(filter(_is_foreign, metadata["finalizers"]))
                 left.append(holders and f"{kind} {metadata['name']} with the finalizer {holders}")
-                if not metadata.get("deletionTimestamp"):
+                if not metadata["deletionTimestamp"]:
                     log_line(f"delete {kind} {metadata['name']}")
                     body = {"propagationPolicy": "Background"}
                     with _may_be_gone():
                         self._client.delete(kind, metadata["name"], body)
-        now, pods = self._clock(), self._workloads("Pod")
+        now, pods = self._clock(), self._pods.listed()
         is_left = any(is_live(pod, now) and _is_of_workload(pod) for pod in pods)
         return [*left, *([""] if is_left else [])]
 
@@ -238,7 +241,7 @@ def _is_foreign(finalizer: str) -> bool:
 
 
 def _is_of_workload(pod: Object) -> bool:
-    owners = pod["metadata"].get("ownerReferences", ())
+    owners = pod["metadata"]["ownerReferences"]
     return any(owner["kind"] in ("Job", "StatefulSet") for owner in owners)
 
 
@@ -262,7 +265,7 @@ def _is_final(problem: ApiError, codes: tuple[int, ...]) -> bool:
 def write_progress(path: str, plan: Plan, seen: Seen) -> None:
     """Write the number of succeeded replicas of the deciding Jobs, which Argo displays."""
     jobs = [seen.workloads[name] for name in plan.deciding]
-    done = sum(job["status"].get("succeeded", 0) for job in jobs if job)
+    done = sum(job["status"]["succeeded"] for job in jobs if job)
     wanted = sum(counts(job)[0] for job in jobs if job)
     if path and wanted:
         Path(path).write_text(f"{done}/{wanted}\n", encoding="utf-8")

@@ -23,15 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlgen.runtime import api, plan, status
-from mlgen.runtime.api import CONFLICT, GROUPS, NOT_FOUND, REFUSED, ApiError, log_line
+from mlgen.runtime.answers import SET, ApiError, Object
+from mlgen.runtime.api import CONFLICT, GROUPS, NOT_FOUND, REFUSED, log_line
 from mlgen.runtime.cluster import (
     JOB,
-    SET,
-    Object,
     Seen,
     stranger,
-    trimmed,
-    trimmed_workload,
     unfinished,
 )
 from mlgen.runtime.decide import Action, Decision, decide, fail
@@ -61,6 +58,9 @@ MAX_REFUSALS = 30
 """Consecutive errors before giving up, after about 15 minutes. The first refusal is not final,
 because a Role may be applied after the Job."""
 
+PATIENCE = 3
+"""Conflicts in a row that are normal, because another client may write at the same time."""
+
 MANY_JOBS = 10
 """Above this number, all Jobs with the job's label are listed and watched together."""
 
@@ -82,17 +82,18 @@ class Supervisor:
     ) -> None:
         self.pods = Pods(client, plan.job)
         self.gate = Gate()
-        self.reports = Reports(client.now)
+        self.reports = Reports(client.clock.now)
         self._listed_until = 0.0
         self._decide = decide
         self._plan = plan
         self._client = client
-        self._clock = client.now
+        self._clock = client.clock.now
         self._log = log
-        self._problems = 0
+        self._problems = self._conflicts = 0
         self._reported: set[str] | None = set()
         self._status = f"{plan.job}.status"
         self._changes = Changes()
+        self._is_new = True
         self.exit_code: int | None = None
         self.data: dict[str, str] = {}
         """The data of the status when last read."""
@@ -107,7 +108,9 @@ class Supervisor:
         except ApiError as problem:
             self._log(f"retrying: {problem}")
             if problem.code == CONFLICT:
-                return GAP  # another client has written; read it in the next pass
+                # Another client has written; read it in the next pass.
+                self._conflicts += 1
+                return min(GAP * 2.0 ** max(self._conflicts - PATIENCE, 0), MAX_DELAY)
             self._problems += 1
             if TERMINATING in str(problem):
                 sys.exit(OWN_FAILURE)
@@ -117,7 +120,7 @@ class Supervisor:
             if self._problems >= MAX_REFUSALS and problem.code in (*REFUSED, NOT_FOUND):
                 sys.exit(OWN_FAILURE)
             return max(problem.retry_after, min(GAP * 2.0 ** min(self._problems, 10), MAX_DELAY))
-        self._problems = 0
+        self._problems = self._conflicts = 0
         return delay
 
     def _pass(self) -> float:
@@ -163,7 +166,7 @@ class Supervisor:
             if problem.code not in REFUSED or TERMINATING in str(problem):
                 raise
             return ""
-        known, data = self.data, found.get("data") or {}
+        known, data = self.data, found["data"]
         version = str(found["metadata"]["resourceVersion"])
         if status.is_stored(known, self._plan.run):
             if not status.stored(data):
@@ -173,6 +176,9 @@ class Supervisor:
             if not status.is_stored(data, self._plan.run):
                 self._log(f"{self._status} belongs to another run")
                 sys.exit(OWN_FAILURE)
+        if self._is_new:  # continue the times of an earlier supervisor
+            self._client.clock.resume(float(status.stored(data).get("ahead", 0.0)))
+            self._is_new = False
         self.data = data
         return version
 
@@ -191,7 +197,8 @@ class Supervisor:
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
         refused = self._changes.refused(self.data)
-        seen = Seen(workloads, pods, self.data, taken, refused)
+        ahead = self._client.clock.ahead
+        seen = Seen(workloads, pods, self.data, taken, refused, ahead=ahead)
         progress = self.reports.progress(self._plan, seen) if self._plan.progress else None
         waiting = self.gate.of(pods) if self._plan.in_place else {}
         return replace(seen, waiting=waiting, progress=progress), told is None
@@ -234,14 +241,13 @@ class Supervisor:
 
     def _own(self, kind: str, found: Object) -> Object | None:
         """Return the used fields of a workload; None for another version of the job."""
-        found = {"kind": kind, "status": {}, **trimmed_workload(found)}
         labels = found["spec"]["template"]["metadata"]["labels"]
-        is_other = kind == "Job" and self._plan.set and labels.get(SET) != self._plan.set
+        is_other = kind == "Job" and self._plan.set and labels[SET] != self._plan.set
         return None if is_other else found
 
     def _jobs(self) -> dict[str, Object | None]:
         """Return all Jobs of the job by name; None for a Job that does not exist."""
-        jobs = self._client.list("Job", trimmed_workload, labelSelector=f"{JOB}={self._plan.job}")
+        jobs = self._client.list("Job", labelSelector=f"{JOB}={self._plan.job}").objects
         by_name = {each["metadata"]["name"]: self._own("Job", each) for each in jobs}
         return {item.name: by_name.get(item.name) for item in self._plan.jobs}
 
@@ -333,9 +339,9 @@ def ring(
     client: api.Api, bell: threading.Event, pods: Pods, kind: str, selectors: Mapping[str, str]
 ) -> None:
     """Pass each change of the selected objects to `pods` and set the bell, forever."""
-    for change, objects in client.watch(kind, trimmed, **selectors):
+    for event in client.watch(kind, **selectors):
         if kind == "Pod":
-            pods.hear(change, objects)
+            pods.hear(event)
         bell.set()
 
 

@@ -81,7 +81,7 @@ def objects(world: World) -> dict[str, Any]:
             bodies[f"{kind.lower()}s/{name}"] = kept
     for kind in ("Job", "StatefulSet", "Pod"):
         items = [each for path, each in bodies.items() if path.startswith(f"{kind.lower()}s/")]
-        version = str(next(world.versions))
+        version = world.next_version()
         bodies[f"{kind.lower()}s"] = {"metadata": {"resourceVersion": version}, "items": items}
         events = [{"type": "MODIFIED", "object": each} for each in items]
         bodies[f"watch {kind.lower()}s"] = events[-1] if events else {"type": "BOOKMARK"}

@@ -5,9 +5,9 @@ from runtime.ledger import DISRUPTION, EXIT, KILLED, Fact
 from runtime.world import EPOCH, HOUR, NODES, NOT_READY
 
 from mlgen.runtime.clock import CLOSE
-from mlgen.runtime.cluster import RECORD
+from mlgen.runtime.answers import RECORD
+from mlgen.runtime.cluster import member
 from mlgen.runtime.plan import Workload
-from mlgen.runtime.status import member
 
 EVICTION = "EvictionByEvictionAPI"
 KINDS = {
@@ -53,7 +53,7 @@ class Faults:
             return
         # The loss of a pod that no supervisor has seen is not noticed.
         members = self.state().get("members", "").split()
-        seen = all(member(pod["metadata"]["uid"]) in members for pod in pods)
+        seen = all(member(pod) in members for pod in pods)
         is_quiet = kind in ("drain", "delete", "force") and not seen
         if is_quiet or self.ledger.is_stopping:
             self.world.after(5.0, self.fail_gang, session, kind)

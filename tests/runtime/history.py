@@ -13,7 +13,7 @@ from runtime.ledger import DISRUPTION, EXIT, KILLED, REJECTION, Fact, Ledger
 from runtime.sidecars import waits
 from runtime.world import EPOCH, NODES, Client, Killed, World, copied
 
-from mlgen.runtime.cluster import RECORD, trimmed
+from mlgen.runtime.answers import RECORD, Event, shaped
 from mlgen.runtime.plan import Order, Plan, Workload
 from mlgen.runtime.supervise import RESYNC, Supervisor
 
@@ -73,7 +73,7 @@ class Watch:
 
     def __init__(self, world, late, pods, ring):
         self.world, self.late, self.pods, self.ring = world, late, pods, ring
-        pods.hear("LISTED", world.list("Pod", trimmed, labelSelector="mlgen.dev/job=mnist"))
+        pods.hear(world.list("Pod", labelSelector="mlgen.dev/job=mnist"))
         world.watches.append(self)
 
     def see(self, pod):
@@ -82,10 +82,12 @@ class Watch:
         elif pod["metadata"]["labels"]["mlgen.dev/job"] == "mnist":
             change = "MODIFIED" if self.world.exists(pod) else "DELETED"
             self.world.faults[f"event of a watch that is {self.late} s late"] += 1
-            self.world.after(self.late, self.tell, change, copied(trimmed(pod)))
+            version = pod["metadata"]["resourceVersion"]
+            event = Event(change, [shaped("Pod", pod)], version)
+            self.world.after(self.late, self.tell, event)
 
-    def tell(self, change, pod):
-        self.pods.hear(change, [pod])
+    def tell(self, event):
+        self.pods.hear(event)
         self.ring()
 
 

@@ -15,9 +15,10 @@ from runtime import rights
 from runtime.controllers import Controllers, find, is_deleted, is_final, is_tracked
 from runtime.sidecars import Sidecars, has_sidecar
 
-from mlgen.runtime.api import CONFLICT, NOT_FOUND, ApiError
+from mlgen.runtime.answers import PREFERRED, REQUIRED, ApiError, Event, retry_after, shaped
+from mlgen.runtime.api import CONFLICT, NOT_FOUND
 from mlgen.runtime.clock import Clock
-from mlgen.runtime.cluster import PREFERRED, REQUIRED, SIDECAR, TRACKING
+from mlgen.runtime.cluster import SIDECAR, TRACKING
 from mlgen.runtime.status import stamp
 
 EPOCH = 1_800_000_000.0
@@ -112,7 +113,7 @@ class World(Controllers, Sidecars):
         self.now = EPOCH
         self.objects = {}
         self.owned = defaultdict(list)
-        self.versions = itertools.count(1)
+        self.version = 0
         self.uids = itertools.count(1)
         self.order = itertools.count()
         self.events = []
@@ -180,8 +181,12 @@ class World(Controllers, Sidecars):
         self.touch(body)
         return body
 
+    def next_version(self):
+        self.version += 1
+        return str(self.version)
+
     def touch(self, body):
-        body["metadata"]["resourceVersion"] = str(next(self.versions))
+        body["metadata"]["resourceVersion"] = self.next_version()
         self.dirty = True
         for watch in self.watches if body["kind"] == "Pod" else ():
             watch.see(body)
@@ -197,14 +202,14 @@ class World(Controllers, Sidecars):
 
     def get(self, kind, name, _version=""):
         try:
-            return copied(self.objects[kind, name])
+            return shaped(kind, self.objects[kind, name])
         except KeyError:
             raise ApiError(f"{kind} {name}", NOT_FOUND) from None
 
-    def list(self, kind, keep, **selectors):
+    def list(self, kind, **selectors):
         key, value = selectors["labelSelector"].split("=")
         items = [b for b in self.all(kind) if b["metadata"]["labels"].get(key) == value]
-        return [copied(keep(each)) for each in items]
+        return Event("LISTED", [shaped(kind, each) for each in items], str(self.version))
 
     def create(self, kind, body):
         name = body["metadata"]["name"]
@@ -212,7 +217,7 @@ class World(Controllers, Sidecars):
             raise ApiError("exists", CONFLICT)
         made = self.put(kind, name, **copied(body))
         self.wrote("create", kind, name, body)
-        return copied(made)
+        return shaped(kind, made)
 
     def wrote(self, *write):
         self.writes.append(write)
@@ -232,7 +237,6 @@ class World(Controllers, Sidecars):
         if self.change(target, {**body, "metadata": metadata}):
             self.touch(target)
         self.wrote("patch", kind, name, body)
-        return copied(target)
 
     def change(self, target, body):
         """Apply a merge patch; return True if it changes the object."""
@@ -274,12 +278,12 @@ class World(Controllers, Sidecars):
         self.wrote("delete", kind, name, body)
         if kind == "Pod":
             self.force(self.objects[kind, name])
-            return {}
+            return None
         gone = self.objects[kind, name]
         if gone["metadata"].get("finalizers"):
             gone["metadata"].setdefault("deletionTimestamp", stamp(self.date()))
             self.touch(gone)
-            return copied(gone)
+            return None
         del self.objects[kind, name]
         self.collect_pods(gone)
         return {}
@@ -309,7 +313,8 @@ class World(Controllers, Sidecars):
 
     def snapshot(self):
         """Return a copy of the objects, without the contents of pods, and the next version."""
-        version = next(self.versions)
+        self.version += 1
+        version = self.version
         objects = {key: key[0] != "Pod" and copied(body) for key, body in self.objects.items()}
         return version, objects
 
@@ -318,7 +323,7 @@ class World(Controllers, Sidecars):
 
         The kubelets end the pods that are younger. No watch tells any of this.
         """
-        self.versions = itertools.count(version + 1)
+        self.version = version
         for pod in [
             pod for pod in self.all("Pod") if ("Pod", pod["metadata"]["name"]) not in objects
         ]:
@@ -818,6 +823,7 @@ class Client:
         if kind == "409":
             raise ApiError("injected", CONFLICT)
         wait = self.random.choice(RETRY_AFTER)
+        wait = retry_after(wait)
         raise ApiError(f"injected {kind}", 429, wait) if kind == "429" else ApiError("injected")
 
     def hear(self):
@@ -831,8 +837,8 @@ class Client:
     def get(self, *arguments):
         return self._call(self.world.get, *arguments)
 
-    def list(self, kind, keep, **selectors):
-        return self._call(self.world.list, kind, keep, **selectors)
+    def list(self, kind, **selectors):
+        return self._call(self.world.list, kind, **selectors)
 
     def create(self, *arguments):
         return self._call(self.world.create, *arguments)
