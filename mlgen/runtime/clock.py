@@ -37,8 +37,9 @@ class Clock:
     ) -> None:
         self._monotonic = monotonic
         self._offset = local() - monotonic()
-        self._is_set = False
         self._heard: deque[float] = deque(maxlen=ENOUGH)
+        self._recorded: float | None = None
+        self._is_set = False
         self.ahead = 0.0
         """The seconds by which the API server's clock is ahead of `now`, after it was set."""
 
@@ -49,19 +50,31 @@ class Clock:
     def hear(self, date: float) -> None:
         """Learn the time of an answer, which may be wrong, or be followed by a jump for good."""
         self._heard.append(date - self._monotonic())
-        found = median(self._heard)
-        if max(self._heard) - min(self._heard) > CLOSE:
+        if self._recorded is None or max(self._heard) - min(self._heard) > CLOSE:
             return
+        told = median(self._heard) - self.ahead
         if self._is_set:
             if len(self._heard) == ENOUGH:
-                self.ahead = _rounded(found - self._offset)
-        elif abs(found - self.ahead - self._offset) <= CLOSE or len(self._heard) >= FIRST:
-            self._offset, self._is_set = found - self.ahead, True
+                self.ahead = _rounded(told + self.ahead - self._offset)
+        elif abs(told - self._offset) <= CLOSE:
+            self._offset, self._is_set = told, True
+        elif len(self._heard) >= FIRST:
+            if self._recorded:
+                # One of the two clocks was set. Time that only seems to have passed could end the
+                # job, so the clock counts that is closer to the last time that is known.
+                known = self._recorded - self._monotonic()
+                told = max(known, min(told, self._offset, key=lambda each: abs(each - known)))
+            self._offset, self._is_set = told, True
 
-    def resume(self, ahead: float) -> None:
-        """Continue the times of an earlier supervisor, which last knew this `ahead`."""
-        self._offset += self.ahead - ahead
-        self.ahead = ahead
+    def resume(self, ahead: float, recorded: float) -> None:
+        """Continue the times of an earlier supervisor. Before, `now` is the time of this machine.
+
+        Args:
+            ahead: what it last knew of the API server's clock.
+            recorded: a time that it has recorded, so it is in the past; 0 if there is none.
+        """
+        if self._recorded is None:
+            self.ahead, self._recorded = ahead, recorded
 
 
 def _rounded(seconds: float) -> float:

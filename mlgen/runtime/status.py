@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from mlgen.runtime.answers import Object
+    from mlgen.runtime.clock import Clock
     from mlgen.runtime.plan import Plan
     from mlgen.runtime.progress import Progress
 
@@ -187,6 +188,16 @@ def is_stored(data: dict[str, str], run: str, uid: str = "") -> bool:
     """
     values = stored(data)
     return bool(values.get("run") == run or (uid and values.get("uid") == uid))
+
+
+def resume(clock: Clock, data: Mapping[str, str]) -> None:
+    """Let a clock continue the times in a stored state."""
+    values = stored(data)
+    clock.resume(values.get("ahead", 0.0), max(values.get(name, 0.0) for name in PAST))
+
+
+PAST = ("first", "started", "short", "running", "stalled", "ended")
+"""The fields with times that are past."""
 
 
 def load(data: dict[str, str], run: str, uid: str = "") -> State:

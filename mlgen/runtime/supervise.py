@@ -93,7 +93,6 @@ class Supervisor:
         self._reported: set[str] | None = set()
         self._status = f"{plan.job}.status"
         self._changes = Changes()
-        self._is_new = True
         self.exit_code: int | None = None
         self.data: dict[str, str] = {}
         """The data of the status when last read."""
@@ -176,9 +175,7 @@ class Supervisor:
             if not status.is_stored(data, self._plan.run):
                 self._log(f"{self._status} belongs to another run")
                 sys.exit(OWN_FAILURE)
-        if self._is_new:  # continue the times of an earlier supervisor
-            self._client.clock.resume(float(status.stored(data).get("ahead", 0.0)))
-            self._is_new = False
+        status.resume(self._client.clock, data)
         self.data = data
         return version
 
