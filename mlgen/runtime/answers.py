@@ -165,7 +165,7 @@ def shaped(kind: str, document: Any) -> Object:
         found: Object = _shaped(document, SHAPES.get(kind, {"metadata": OBJECT}))
     except ValueError as problem:
         raise ApiError(f"unexpected answer instead of a {kind}: {problem}") from problem
-    if document.get("kind", kind) != kind:
+    if (document or {}).get("kind", kind) != kind:
         raise ApiError(f"unexpected answer instead of a {kind}: its kind is another one")
     if kind == "Pod":
         _trim(found)
@@ -281,11 +281,11 @@ def json_of(answer: bytes) -> Any:
 
 def page(kind: str, answer: bytes) -> Page:
     """Return a page of a list."""
-    shape = {"kind": f"{kind}List", "metadata": {"resourceVersion": "", "continue": ""}}
+    shape = {"kind": f"{kind}List", "metadata": {"resourceVersion": NEEDED, "continue": ""}}
     document = json_of(answer)
     try:
         found = _shaped(document, shape)
-        items = _typed(document.get("items"), [])
+        items = _typed((document or {}).get("items"), [])
     except ValueError as problem:
         raise ApiError(f"unexpected answer instead of a list of {kind}s: {problem}") from problem
     if found["kind"] != shape["kind"]:

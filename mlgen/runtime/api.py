@@ -117,8 +117,9 @@ class Api:
         the objects are listed again. Only the first of consecutive failures is logged.
         https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
         """
-        version, failures = "", 0
+        version, failures, is_logged = "", 0, False
         while True:
+            began = time.monotonic()
             try:
                 if not version:
                     listed = self.list(kind, **selectors)
@@ -128,7 +129,7 @@ class Api:
                 for event in self._events(kind, version, selectors):
                     if answers.is_older(event.version, version):
                         raise ApiError(GOES_BACK, GONE)
-                    version, failures = event.version, 0
+                    version, failures, is_logged = event.version, 0, False
                     if event.objects:
                         yield event
                 if version != started:
@@ -136,9 +137,11 @@ class Api:
                 problem = ApiError("a watch without events", GONE)
             except ApiError as error:
                 problem = error
-            if not failures and problem.code != GONE:
+            if not is_logged and problem.code != GONE:
                 self._log(f"cannot watch {kind}s: {problem}")
-            version, failures = "", failures + 1
+                is_logged = True
+            version = ""
+            failures = 1 if time.monotonic() - began > MAX_DELAY else failures + 1
             self._sleep(max(problem.retry_after, min(2.0 ** (failures - 2), MAX_DELAY)))
 
     def _events(self, kind: str, version: str, selectors: dict[str, str]) -> Iterator[Event]:

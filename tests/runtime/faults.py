@@ -4,8 +4,8 @@ from runtime.controllers import find, is_deleted, is_final
 from runtime.ledger import DISRUPTION, EXIT, KILLED, Fact
 from runtime.world import EPOCH, HOUR, NODES, NOT_READY
 
-from mlgen.runtime.clock import CLOSE
 from mlgen.runtime.answers import RECORD
+from mlgen.runtime.clock import CLOSE
 from mlgen.runtime.cluster import member
 from mlgen.runtime.plan import Workload
 

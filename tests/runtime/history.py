@@ -11,7 +11,7 @@ from runtime.controllers import indexes_of, is_deleted, is_final
 from runtime.faults import SERVER, START, Faults
 from runtime.ledger import DISRUPTION, EXIT, KILLED, REJECTION, Fact, Ledger
 from runtime.sidecars import waits
-from runtime.world import EPOCH, NODES, Client, Killed, World, copied
+from runtime.world import EPOCH, NODES, Client, Killed, World
 
 from mlgen.runtime.answers import RECORD, Event, shaped
 from mlgen.runtime.plan import Order, Plan, Workload

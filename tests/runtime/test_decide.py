@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from runtime.objects import made
 
-from mlgen.runtime.cluster import PREFERRED, RECORD, REQUIRED, Seen, trimmed, unhealthy
+from mlgen.runtime.answers import PREFERRED, RECORD, REQUIRED
+from mlgen.runtime.cluster import Seen
 from mlgen.runtime.decide import Action, advance, decide
 from mlgen.runtime.failures import Failure
 from mlgen.runtime.plan import Order, Plan, Workload
@@ -53,18 +55,14 @@ def job(name="mnist-worker", *, conditions=(), reason="Why", labels=(), uncounte
         "labels": dict.fromkeys(labels, "q"),
         "annotations": annotations,
     }
-    return {"kind": "Job", "metadata": metadata, "spec": spec, "status": status}
+    return made("Job", {"metadata": metadata, "spec": spec, "status": status})
 
 
 def server(replicas=1, ready=1, generation=1):
     metadata = {"name": "mnist-ps", "uid": "mnist-ps", "resourceVersion": "8", "generation": 1}
     status = {"replicas": ready, "readyReplicas": ready, "observedGeneration": generation}
-    return {
-        "kind": "StatefulSet",
-        "metadata": metadata,
-        "spec": {"replicas": replicas},
-        "status": status,
-    }
+    document = {"metadata": metadata, "spec": {"replicas": replicas}, "status": status}
+    return made("StatefulSet", document)
 
 
 def pod(  # noqa: PLR0913
@@ -121,7 +119,8 @@ def pod(  # noqa: PLR0913
         sidecar = {**container, "name": "proxy", "state": {"terminated": end}}
         status["initContainerStatuses"] = [sidecar]
         spec["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]
-    return {"metadata": metadata, "spec": spec, "status": status}
+    document = {"metadata": metadata, "spec": spec, "status": status}
+    return made("Pod", document, NOW - age)
 
 
 def seen(*pods, state=RUNNING, worker=(), **workloads):
@@ -353,9 +352,8 @@ def test_pods_that_are_not_created_are_named():
 def test_an_image_has_its_time_after_the_init_container_before_it():
     blocked = pod(phase="Pending", waiting="ErrImagePull", age=9000)
     end = {"terminated": {"exitCode": 0, "finishedAt": stamp(NOW - 49)}}
-    blocked["status"]["initContainerStatuses"] = [
-        {"name": "data", "restartCount": 0, "image": "i:1", "state": end}
-    ]
+    blocked["status"]["initContainerStatuses"] = [{"name": "data", "state": end}]
+    blocked = made("Pod", blocked)
     plan = replace(REPLICA, image_seconds=50)
 
     assert after(plan, seen(blocked)).phase == "Running"
@@ -451,7 +449,7 @@ STOP = {
     "gone": ((pod("w-1"),), ("Stopping", "a pod was disrupted: Deleted")),
     "on a node that does not answer": ((pod(conditions=CUT_OFF),), ("Running", None)),
     "of an earlier attempt": (
-        (pod(phase="Failed", code=9, age=900), pod("member")),
+        (pod("old", phase="Failed", code=9), pod("member")),
         ("Running", None),
     ),
     "of another object": (
@@ -480,7 +478,7 @@ STOP = {
 def test_what_stops_a_gang(name):
     pods, expected = STOP[name]
     members = ("member",) if name in ("gone", "of an earlier attempt") else ()
-    start = replace(RUNNING, mark=stamp(NOW - 100), members=members)
+    start = replace(RUNNING, old=("old",), members=members)
 
     state = after(GANG, seen(*pods, state=start))
 
@@ -488,7 +486,7 @@ def test_what_stops_a_gang(name):
 
 
 def test_a_gang_that_its_user_scales_down_goes_on():
-    start = replace(RUNNING, members=("w-0", "w-1", "w-2"), mark=stamp(NOW - 100))
+    start = replace(RUNNING, members=("w-0", "w-1", "w-2"), old=("old",))
     pods = [pod(index=0), pod("w-1", index=1)]
 
     assert after(GANG, seen(*pods, state=start, ps=server(0, 0))).members == ("w-0", "w-1")
@@ -644,7 +642,7 @@ def test_a_program_that_cannot_start_is_stopped(case):
 
 
 def test_all_replicas_run_from_when_the_last_one_does():
-    start = replace(RUNNING, mark=stamp(NOW - 100))
+    start = replace(RUNNING, old=("old",))
     pods = (pod(), pod("w-1"), pod("ps-0", "mnist-ps"))
 
     assert after(GANG, seen(*pods[:2], state=start)).running == 0
@@ -670,16 +668,17 @@ def test_after_the_delay_the_gang_starts():
 
     assert after(GANG, seen(W0, state=start, **QUIET), NOW - 1).phase == "BackingOff"
     assert "Starting" == stopped.phase
-    assert stamp(NOW - 5) == stopped.mark
+    assert ("w-0",) == stopped.old
     assert [("Job", {"suspend": False}), ("StatefulSet", {"replicas": 1})] == specs(acts)
     assert after(GANG, seen(state=stopped)).phase == "Running"
 
 
-def test_an_old_pod_that_a_late_watch_shows_again_is_no_member():
+def test_a_pod_that_remains_of_an_earlier_attempt_is_no_member():
     start = replace(RUNNING, phase="BackingOff", until=NOW, restarts=1)
-    state = replace(after(GANG, seen(state=start, **QUIET)), phase="Running")
+    lost = pod("w-0", deleted=-200)
+    state = replace(after(GANG, seen(lost, state=start, **QUIET)), phase="Running")
 
-    assert () == after(GANG, seen(pod("w-0", phase="Running"), state=state)).members
+    assert ("w-1",) == after(GANG, seen(lost, pod("w-1"), state=state)).members
 
 
 AVOIDING = replace(GANG, avoid_nodes="Preferred", backoff_limit=9)
@@ -727,21 +726,21 @@ DEVICES = {
     "only unknown": (GANG, pod(devices={"g2": "Unknown"}), "Running"),
     "healthy": (GANG, pod(devices={"g0": "Healthy"}), "Running"),
     "after the end": (GANG, pod(devices=SICK, code=0, phase="Succeeded"), "Running"),
-    "of a pod of an earlier attempt": (GANG, pod(devices=SICK, age=300), "Running"),
+    "of a pod of an earlier attempt": (GANG, pod("old", devices=SICK), "Running"),
 }
 
 
 @pytest.mark.parametrize("case", DEVICES)
 def test_an_unhealthy_device_restarts_the_gang(case):
     plan, found, phase = DEVICES[case]
-    what = seen(trimmed(found), pod("w-1"), state=replace(RUNNING, mark=stamp(NOW - 200)))
+    what = seen(found, pod("w-1"), state=replace(RUNNING, old=("old",)))
 
     assert phase == after(plan, what).phase
 
 
 def test_an_unhealthy_device_is_a_disruption_whose_node_is_avoided():
     crashed = pod("w-1", phase="Failed", code=139, at=-9)
-    what = seen(trimmed(pod(devices=SICK)), crashed, state=STOPPING, **QUIET)
+    what = seen(pod(devices=SICK), crashed, state=STOPPING, **QUIET)
 
     state = after(AVOIDING, replace(what, pods=[]), NOW)
     assert (state.disruptions, state.avoid) == (1, "")
@@ -755,11 +754,12 @@ def test_an_unhealthy_device_is_a_disruption_whose_node_is_avoided():
     )
 
 
-def test_a_trimmed_pod_keeps_only_its_unhealthy_devices():
-    healthy, sick = (trimmed(pod(devices=each)) for each in ({"g0": "Healthy"}, SICK))
+def test_a_pod_keeps_only_its_unhealthy_devices():
+    healthy, sick = (pod(devices=each) for each in ({"g0": "Healthy"}, SICK))
 
-    assert ["x/gpu g1"] == unhealthy(sick) == sick["status"].pop("unhealthy")
-    assert healthy == sick == trimmed(pod())
+    assert ["x/gpu g1"] == sick["status"].pop("unhealthy")
+    assert [] == healthy["status"].pop("unhealthy")
+    assert healthy == sick
 
 
 def term(*nodes):
@@ -779,7 +779,7 @@ TEMPLATES = {
 @pytest.mark.parametrize("case", TEMPLATES)
 def test_jobs_are_resumed_away_from_nodes_unless_their_user_prefers_others(case):
     template, moves = TEMPLATES[case]
-    start = replace(RUNNING, phase="Starting", avoid="b a", mark=stamp(NOW))
+    start = replace(RUNNING, phase="Starting", avoid="b a", old=("w-0",))
     worker = {**STOPPED, "template": template}
     what = settled(seen(W0, state=start, worker=worker, ps=server(0, 0)), AVOIDING)
 
@@ -807,7 +807,7 @@ REQUIREMENTS = {
 def test_nodes_are_excluded_from_every_term(case):
     terms, expected = REQUIREMENTS[case]
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}} if terms else None
-    start = replace(RUNNING, phase="Starting", avoid="b a", mark=stamp(NOW))
+    start = replace(RUNNING, phase="Starting", avoid="b a", old=("w-0",))
     worker = {**STOPPED, "template": {"affinity": affinity}}
     plan = replace(AVOIDING, avoid_nodes="Required")
     what = settled(seen(W0, state=start, worker=worker, ps=server(0, 0)), plan)
@@ -1191,7 +1191,7 @@ def test_the_time_to_live_is_that_of_the_supervisors_job():
     ] == [(action.name, action.patch["metadata"]) for action in decision.actions]
 
     for item in what.workloads.values():
-        item["metadata"]["ownerReferences"] = [owner]
+        item["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": "r"}]
 
     assert ["mnist"] == [action.name for action in decide(plan, what, NOW).actions]
 

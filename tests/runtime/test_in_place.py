@@ -6,6 +6,8 @@ from http import HTTPStatus
 import pytest
 from runtime.test_decide import GANG, NOW, RUNNING, job, pod
 
+from mlgen.runtime.answers import Event
+from mlgen.runtime.clock import Clock
 from mlgen.runtime.cluster import RESTARTING, SIDECAR, Seen
 from mlgen.runtime.decide import decide
 from mlgen.runtime.gate import Gate
@@ -75,7 +77,7 @@ def test_new_pods_may_restart_in_place_on_a_node_that_failed_before():
     stopped = {"suspend": True, "conditions": ["Suspended"], "active": 0, "ready": 0}
     waiting = replace(BACKING_OFF, in_place=False, failed="n")
 
-    state = replace(after(PLAN, seen(state=waiting, worker=stopped)), phase="Running", mark="")
+    state = replace(after(PLAN, seen(state=waiting, worker=stopped)), phase="Running", old=())
 
     assert after(PLAN, seen(FAILED, OTHER, state=state)).in_place
 
@@ -129,7 +131,7 @@ def test_it_starts_after_the_delay():
 
     assert after(PLAN, observed, NOW - 5) is None or after(PLAN, observed, NOW - 5).until
     state = after(PLAN, observed)
-    assert (state.phase, state.in_place, state.mark) == ("Starting", True, BACKING_OFF.mark)
+    assert (state.phase, state.in_place, state.old) == ("Starting", True, ())
 
 
 def test_it_runs_when_no_pod_waits():
@@ -196,21 +198,23 @@ def test_a_gang_that_a_queue_suspends_is_not_resumed(state):
 
 
 class Client:
+    clock = Clock()
+
     def __init__(self, *pods):
         self.pods = pods
 
     def list(self, *_, **__):
-        return [*self.pods]
+        return Event("LISTED", [*self.pods], "1")
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_an_exit_code_is_kept_when_the_kubelet_overwrites_it(is_listed):
     pods = Pods(Client(waits()), "mnist")
     before = pod("w-0", code=3)
-    pods.hear("LISTED", [before])
+    pods.hear(Event("LISTED", [before], "1"))
 
-    pods.listed() if is_listed else pods.hear("MODIFIED", [waits()])
-    pods.hear("MODIFIED", [waits()])
+    pods.listed() if is_listed else pods.hear(Event("MODIFIED", [waits()], "2"))
+    pods.hear(Event("MODIFIED", [waits()], "3"))
 
     (found,) = pods.told()
     assert found["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 3
