@@ -81,7 +81,7 @@ def objects(world: World) -> dict[str, Any]:
             bodies[f"{kind.lower()}s/{name}"] = kept
     for kind in ("Job", "StatefulSet", "Pod"):
         items = [each for path, each in bodies.items() if path.startswith(f"{kind.lower()}s/")]
-        version = world.next_version()
+        version = str(world.version)
         bodies[f"{kind.lower()}s"] = {"metadata": {"resourceVersion": version}, "items": items}
         events = [{"type": "MODIFIED", "object": each} for each in items]
         bodies[f"watch {kind.lower()}s"] = events[-1] if events else {"type": "BOOKMARK"}
@@ -181,11 +181,12 @@ def api_answers(text: str) -> None:
     for _ in range(STEPS):
         made[0] = 0
         delay = ended(supervisor.step)
+        require(made[0] <= CONNECTIONS, "sends requests without end")
         require(delay is None or 0 <= delay <= supervise.RESYNC, "waits", delay)
     sleeps[0] = made[0] = 0
     with mock.patch("mlgen.runtime.step.log_line"):
         ended(Step(job, client, ("w", "u"), sleep).submit, MANIFESTS)
-    require(math.isfinite(client.now()), "the time is", client.now())
+    require(math.isfinite(client.clock.now()), "the time is", client.clock.now())
     require(all(len(line.splitlines()) < 2 for line in said), "logs lines", said)
 
 

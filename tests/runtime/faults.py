@@ -27,6 +27,8 @@ SERVER = Workload("StatefulSet", "mnist-ps", "ps", retryable="any")
 START = (1.0, 20.0)
 """The shortest and longest run of a program that cannot start, in seconds."""
 FOREVER = 1e9
+LEARNED = 900.0
+"""Seconds until a supervisor has learned that a clock was set, even if it only polls."""
 
 
 class Faults:
@@ -187,6 +189,7 @@ class Faults:
             (0.12, 30, self.hold_jobs),
             (0.08, 100, self.conflict),
             (0.1, 200, self.end_watch),
+            (0.1, 100, self.flood),
             (1.0 if self.shape == "elastic" else 0.0, 100, self.scale),
         ]
         for chance, seconds, what in accidents if not self.calm else ():
@@ -299,11 +302,30 @@ class Faults:
 
     def set_clocks(self):
         """Let the clocks of the control plane jump, for good or until they are right again."""
+        if not all(each["self"] for each in self.supervisors) or len(self.world.servers) > 1:
+            return
         self.world.faults["the clocks of the control plane are set"] += 1
+        # A supervisor that starts meanwhile cannot know which clock was right before.
+        self.world.immortal = self.world.now + LEARNED
         self.world.ahead += self.random.choice((-HOUR, HOUR))
         self.precision = CLOSE
         if self.random.random() < 0.3:
-            self.world.after(self.random.uniform(1, 100), self.set_clocks)
+            self.world.after(self.random.uniform(1, 1000), self.set_clocks)
+
+    def flood(self, left=200):
+        """Let a stranger send requests, and a pod more of them than its own."""
+        alive = [each["self"] for each in self.supervisors if each["self"]]
+        pods = [pod for pod in self.world.all("Pod") if pod["owner"] in self.gang]
+        if alive and left:
+            self.world.faults["requests of a stranger, and of a pod that sends too many"] += 1
+            supervisor, pod = self.random.choice(alive), self.random.choice([*pods, None])
+            number = pod.get("number") if pod else None
+            query = f"attempt={number}&x={left}" if number else f"after={left}"
+            token = pod["metadata"]["uid"] if number else "stranger"
+            for path, body in (("/attempt", b""), ("/progress", b'{"a": 1}'), ("/metrics", b"")):
+                self.ask(supervisor, query, token, path, body)
+        if left:
+            self.world.after(self.random.uniform(0.05, 0.5), self.flood, left - 1)
 
     def end_watch(self):
         """Let the watches end silently."""
@@ -347,7 +369,7 @@ class Faults:
     def lose_status(self):
         if not self.ended():
             self.world.faults["the status is lost"] += 1
-            if self.random.random() < 0.5:
+            if self.random.random() < 0.5 and self.world.now > self.world.immortal:
                 self.world.faults["the status is lost, and all supervisors die"] += 1
                 for each in self.supervisors:
                     each["client"].doomed = True

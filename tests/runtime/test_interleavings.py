@@ -6,6 +6,7 @@ import pytest
 from runtime.world import EPOCH, Killed, World
 
 from mlgen.runtime import status
+from mlgen.runtime.clock import Clock
 from mlgen.runtime.plan import Plan, Workload
 from mlgen.runtime.supervise import Supervisor
 
@@ -31,12 +32,10 @@ class Client:
     def __init__(self, world, at=None, interrupt=None, *, after=False):
         self.world, self.at, self.interrupt, self.after = world, at, interrupt, after
         self.calls = 0
+        self.clock = Clock(lambda: world.now - EPOCH, lambda: world.now)
 
     namespace = "team"
     answered = True
-
-    def now(self):
-        return self.world.now
 
     def __getattr__(self, name):
         def call(*arguments, **selectors):

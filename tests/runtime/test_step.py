@@ -16,6 +16,7 @@ from support import ROOT, load, load_all
 from mlgen.runtime import api, status, step, supervise
 from mlgen.runtime.api import ApiError
 from mlgen.runtime.attempt import attempt, exit_code, last
+from mlgen.runtime.clock import Clock
 from mlgen.runtime.cluster import Seen
 from mlgen.runtime.plan import Plan, Workload
 from mlgen.runtime.status import State, stamp
@@ -513,12 +514,10 @@ class Client:
 
     def __init__(self, cluster):
         self.cluster = cluster
+        self.clock = Clock(lambda: cluster.now - EPOCH, lambda: cluster.now)
 
     def __getattr__(self, name):
         return getattr(self.cluster, name)
-
-    def now(self):
-        return self.cluster.now
 
 
 def submission(cluster, run=UID):

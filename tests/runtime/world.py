@@ -15,7 +15,16 @@ from runtime import rights
 from runtime.controllers import Controllers, find, is_deleted, is_final, is_tracked
 from runtime.sidecars import Sidecars, has_sidecar
 
-from mlgen.runtime.answers import PREFERRED, REQUIRED, ApiError, Event, retry_after, shaped
+from mlgen.runtime.answers import (
+    PREFERRED,
+    REQUIRED,
+    ApiError,
+    Event,
+    json_of,
+    page,
+    retry_after,
+    shaped,
+)
 from mlgen.runtime.api import CONFLICT, NOT_FOUND
 from mlgen.runtime.clock import Clock
 from mlgen.runtime.cluster import SIDECAR, TRACKING
@@ -29,6 +38,7 @@ FAULTS = {
     "after": "connection lost after a request was done",
     "409": "409 Conflict",
     "429": "429 Too Many Requests",
+    "odd": "answer of an unexpected shape",
     "killed": "supervisor killed before a request",
     "killed after": "supervisor killed after a request",
 }
@@ -53,6 +63,13 @@ JUMPS = (HOUR, -HOUR, 24 * HOUR, -24 * HOUR)
 
 RETRY_AFTER = ("1", "1", "3600", "9" * 400, "-1", "\u00b2", "Wed, 21 Oct 2099 07:28:00 GMT")
 """Values of the header Retry-After."""
+
+ODD = (
+    *(b"", b"null", b"[]", b"3", b'"x"', b"<html>502</html>", b'{"items": ', b"[" * 9000, b"\xff"),
+    *(b'{"items": null}', b'{"kind": "Status", "code": 200, "message": "x"}', b'{"metadata": 1}'),
+    *(b'{"metadata": {"name": "a", "uid": "b", "labels": [1]}, "items": [{}], "kind": "x"}',),
+)
+"""Answers with the status 200 that are not what was asked for."""
 
 REJECTIONS = ("OutOfcpu", "TopologyAffinityError", "UnexpectedAdmissionError")
 KEEPER = "acme.example/keep"
@@ -153,6 +170,8 @@ class World(Controllers, Sidecars):
         self.outage = self.webhook = self.resumer = self.quota = self.conflicts = (0.0, 0.0)
         """Start and end of faults: the API server is down, an admission webhook rejects changes of
         Jobs, another client resumes Jobs, a quota refuses pods, all patches meet a conflict."""
+        self.immortal = 0.0
+        """The time until which no supervisor dies."""
         self.kept = 0.0
         """Seconds for which a finalizer of another program keeps an ended pod."""
 
@@ -181,12 +200,9 @@ class World(Controllers, Sidecars):
         self.touch(body)
         return body
 
-    def next_version(self):
-        self.version += 1
-        return str(self.version)
-
     def touch(self, body):
-        body["metadata"]["resourceVersion"] = self.next_version()
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
         self.dirty = True
         for watch in self.watches if body["kind"] == "Pod" else ():
             watch.see(body)
@@ -278,15 +294,14 @@ class World(Controllers, Sidecars):
         self.wrote("delete", kind, name, body)
         if kind == "Pod":
             self.force(self.objects[kind, name])
-            return None
+            return
         gone = self.objects[kind, name]
         if gone["metadata"].get("finalizers"):
             gone["metadata"].setdefault("deletionTimestamp", stamp(self.date()))
             self.touch(gone)
-            return None
+            return
         del self.objects[kind, name]
         self.collect_pods(gone)
-        return {}
 
     def hold(self, kind, name, seconds):
         """Let another program keep an object with a finalizer for a while."""
@@ -312,11 +327,9 @@ class World(Controllers, Sidecars):
         self.dirty = True
 
     def snapshot(self):
-        """Return a copy of the objects, without the contents of pods, and the next version."""
-        self.version += 1
-        version = self.version
+        """Return a copy of the objects, without the contents of pods, and its version."""
         objects = {key: key[0] != "Pod" and copied(body) for key, body in self.objects.items()}
-        return version, objects
+        return self.version, objects
 
     def restore(self, version, objects):
         """Bring back a snapshot of etcd. The resource versions start again from there.
@@ -613,7 +626,8 @@ class World(Controllers, Sidecars):
         """Delete a pod without a grace period: at once, or when its Job has counted it."""
         pod["exiting"] = True
         pod["metadata"].update(deletionTimestamp=stamp(self.date()), deletionGracePeriodSeconds=0)
-        pod["deleted"] = pod["due"] = self.now
+        pod.setdefault("deleted", self.now)
+        pod.setdefault("due", self.now)
         self.touch(pod)
         if is_tracked(pod):
             self.after(self.random.uniform(0, 2), self.report_end, pod, 137, "", self.now)
@@ -791,7 +805,6 @@ class Client:
         """Reset to the state of a new process."""
         self.answered, world, skew = False, self.world, self.skew
         self.clock = Clock(lambda: world.now - EPOCH, lambda: world.now + skew)
-        self.now = self.clock.now
         self.doomed = False
         """True if the process dies at its next request."""
 
@@ -814,17 +827,25 @@ class Client:
         # A supervisor that dies every few seconds for days makes no progress.
         if self.random.random() >= (self.rate if self.world.now < EPOCH + CALM else self.rate / 20):
             return method(*arguments, **selectors)
-        kind = self.random.choice(("before", "after", "409", "429", "killed", "killed after"))
+        kind = self.random.choice([*FAULTS])
         self.world.faults[FAULTS[kind]] += 1
-        if kind in ("after", "killed after"):
+        if kind in ("after", "odd", "killed after"):
             method(*arguments, **selectors)
-        if kind.startswith("killed"):
+        if kind == "odd":
+            return self.misread(method.__name__, *arguments)
+        if kind.startswith("killed") and self.world.now > self.world.immortal:
             raise Killed
         if kind == "409":
             raise ApiError("injected", CONFLICT)
-        wait = self.random.choice(RETRY_AFTER)
-        wait = retry_after(wait)
+        wait = retry_after(self.random.choice(RETRY_AFTER))
         raise ApiError(f"injected {kind}", 429, wait) if kind == "429" else ApiError("injected")
+
+    def misread(self, method, kind, *_):
+        """Read an answer that is not what was asked for."""
+        odd = self.random.choice(ODD)
+        if method == "list":
+            return page(kind, odd)
+        return shaped(kind, json_of(odd)) if method in ("get", "create") else None
 
     def hear(self):
         """Read the header Date of an answer."""
@@ -837,8 +858,8 @@ class Client:
     def get(self, *arguments):
         return self._call(self.world.get, *arguments)
 
-    def list(self, kind, **selectors):
-        return self._call(self.world.list, kind, **selectors)
+    def list(self, *arguments, **selectors):
+        return self._call(self.world.list, *arguments, **selectors)
 
     def create(self, *arguments):
         return self._call(self.world.create, *arguments)
