@@ -30,7 +30,7 @@ class Pods:
         """The resource version of the last list. Older events, which can be late, do not count."""
         self._changes: list[Event] = []
         """Events received since the last list or read, to apply after a running list."""
-        self._is_told = False
+        self._is_told = self._is_listed = False
         self._senders: dict[str, str] = {}
         """The name of a pod by its UID and by its own address."""
 
@@ -49,7 +49,9 @@ class Pods:
         with self._lock:
             self._is_told = True
             self._changes.append(event)
-            self._apply(event)
+            # Before the first list, the clock may be wrong. That list is newer than this event.
+            if self._is_listed:
+                self._apply(event)
 
     def told(self) -> list[Object] | None:
         """Return the pods from the watch, which may be stale; None before its first event."""
@@ -63,6 +65,7 @@ class Pods:
             self._changes.clear()
         listed = self._client.list("Pod", labelSelector=self._selector)
         with self._lock:
+            self._is_listed = True
             self._apply(listed)
             for each in self._changes:
                 self._apply(each)

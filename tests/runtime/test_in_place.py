@@ -209,9 +209,11 @@ class Client:
 
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_an_exit_code_is_kept_when_the_kubelet_overwrites_it(is_listed):
-    pods = Pods(Client(waits()), "mnist")
-    before = pod("w-0", code=3)
-    pods.hear(Event("LISTED", [before], "1"))
+    client = Client(pod("w-0", code=3))
+    pods = Pods(client, "mnist")
+    pods.hear(Event("LISTED", [], "1"))
+    pods.listed()
+    client.pods = [waits()]
 
     pods.listed() if is_listed else pods.hear(Event("MODIFIED", [waits()], "2"))
     pods.hear(Event("MODIFIED", [waits()], "3"))

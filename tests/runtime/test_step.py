@@ -10,11 +10,12 @@ from random import Random
 
 import pytest
 from runtime import rights
+from runtime.objects import made
 from runtime.world import EPOCH, Killed, World
 from support import ROOT, load, load_all
 
 from mlgen.runtime import api, status, step, supervise
-from mlgen.runtime.api import ApiError
+from mlgen.runtime.answers import ApiError, Event
 from mlgen.runtime.attempt import attempt, exit_code, last
 from mlgen.runtime.clock import Clock
 from mlgen.runtime.cluster import Seen
@@ -59,21 +60,19 @@ def job(name="mnist-worker", *, end="", reason="BackoffLimitExceeded", suspend=F
     at = stamp(NOW)
     conditions = [{"type": end, "status": "True", "reason": reason, "message": "why"}]
     conditions[0]["lastTransitionTime"] = at
-    return {
-        "kind": "Job",
+    document = {
         "metadata": {"name": name, "uid": name, "resourceVersion": "7"},
         "spec": {"completions": 2, "parallelism": 2, "suspend": suspend},
         "status": {"active": 2, "ready": 2, **counts, "conditions": conditions if end else []},
     }
+    return made("Job", document)
 
 
 def server(replicas=1):
     metadata = {"name": "mnist-ps", "uid": "mnist-ps", "resourceVersion": "8", "generation": 1}
     status = {"replicas": 1, "readyReplicas": 1, "observedGeneration": 1}
-    return {
-        "kind": "StatefulSet", "metadata": metadata, "spec": {"replicas": replicas},
-        "status": status,
-    }  # fmt: skip
+    document = {"metadata": metadata, "spec": {"replicas": replicas}, "status": status}
+    return made("StatefulSet", document)
 
 
 def pod(name, code=None, at=-1, phase="Failed", owner="mnist-worker", **more):
@@ -101,7 +100,7 @@ def pod(name, code=None, at=-1, phase="Failed", owner="mnist-worker", **more):
         found["spec"]["initContainers"] = [{"name": "init", **sidecar}]
         found["status"]["initContainerStatuses"] = [{**container, "name": "init"}]
         container["state"] = {"waiting": {}}
-    return found
+    return made("Pod", found, NOW - 3000)
 
 
 FAILED = job(end="Failed", active=0, ready=0)
@@ -762,8 +761,7 @@ class Answers:
     def __init__(self, *errors, method="list"):
         self.errors, self.method, self.calls = list(errors), method, []
 
-    def now(self):
-        return NOW
+    clock = Clock(lambda: 0.0, lambda: NOW)
 
     def __getattr__(self, name):
         def call(*arguments, **_):
@@ -772,7 +770,7 @@ class Answers:
                 raise self.errors.pop(0)
             if name == "get":
                 raise ApiError("no such object", 404)
-            return [] if name == "list" else {}
+            return Event("LISTED", [], "1") if name == "list" else {}
 
         return call
 
@@ -785,7 +783,7 @@ def submitted(answers, manifests=MANIFESTS):
 
 @pytest.mark.parametrize("method", ["patch", "list", "get", "apply"])
 def test_the_attempt_waits_for_an_unavailable_api_server(method):
-    errors = [ApiError("refused"), ApiError("busy", 429, "7"), ApiError("exceeded quota: x", 403)]
+    errors = [ApiError("refused"), ApiError("busy", 429, 7.0), ApiError("exceeded quota: x", 403)]
 
     assert [1.0, 7.0, 4.0] == submitted(Answers(*errors, method=method))
 
@@ -839,12 +837,14 @@ def test_a_request_that_cannot_succeed_is_not_repeated(code, text):
 )
 def test_an_object_of_somebody_else_is_not_applied_over(labels, owner):
     cluster = Cluster()
-    theirs = cluster.put("StatefulSet", "mnist-ps", metadata={"labels": labels}, spec="theirs")
+    theirs = cluster.put(
+        "StatefulSet", "mnist-ps", metadata={"labels": labels}, spec={"replicas": 7}
+    )
 
     with pytest.raises(Impossible, match=f"StatefulSet mnist-ps exists, and belongs to {owner}"):
         submission(cluster).submit(MANIFESTS)
 
-    assert theirs["spec"] == "theirs"
+    assert theirs["spec"] == {"replicas": 7}
 
 
 def test_a_manifest_that_mlgen_has_not_written_is_refused():
@@ -880,17 +880,18 @@ def test_pods_that_no_workload_owns_and_pods_on_lost_nodes_are_not_waited_for():
 
     submission(cluster).submit(MANIFESTS)
 
-    assert cluster.now < EPOCH + 5
+    assert cluster.now < EPOCH + 65
 
 
 def test_a_workload_that_is_being_deleted_is_waited_for():
-    gone = {"metadata": {"name": "mnist-worker", "deletionTimestamp": stamp(NOW)}}
+    metadata = {"name": "mnist-worker", "uid": "u", "deletionTimestamp": stamp(NOW)}
+    gone = made("Job", {"metadata": metadata})
 
     class Terminating(Answers):
         jobs = [[gone], []]  # noqa: RUF012
 
         def list(self, kind, *_, **__):
-            return self.jobs.pop(0) if kind == "Job" else []
+            return Event("LISTED", self.jobs.pop(0) if kind == "Job" else [], "1")
 
     answers = Terminating()
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+from functools import cached_property
 from random import Random
 from types import SimpleNamespace
 
@@ -18,8 +18,8 @@ from runtime.world import World
 from support import ROOT
 
 from mlgen.runtime import api, plan, status, supervise
-from mlgen.runtime.api import ApiError
-from mlgen.runtime.cluster import PREFERRED, trimmed
+from mlgen.runtime.answers import PREFERRED, ApiError, Event, shaped
+from mlgen.runtime.clock import Clock
 from mlgen.runtime.decide import Action, Decision
 from mlgen.runtime.server import Request
 from mlgen.runtime.supervise import Supervisor
@@ -75,8 +75,7 @@ class Broken:
     def __init__(self, problem, *, answered=True):
         self.problem, self.answered = problem, answered
 
-    def now(self):
-        return 0.0
+    clock = Clock()
 
     def get(self, *_):
         raise self.problem
@@ -90,8 +89,9 @@ class At:
     def __init__(self, world):
         self.world = world
 
-    def now(self):
-        return self.world.now
+    @cached_property
+    def clock(self):
+        return Clock(lambda: self.world.now, lambda: self.world.now)
 
     def __getattr__(self, name):
         return getattr(self.world, name)
@@ -138,11 +138,11 @@ def test_the_end_of_the_namespace_is_that_of_the_supervisor():
 def test_a_lost_api_server_is_waited_for():
     supervisor = Supervisor(
         plan.load(json.dumps(PLAN), "r"),
-        Broken(ApiError("busy", 429, "40")),
+        Broken(ApiError("busy", 429, 30.0)),
         log=lambda _: None,
     )
 
-    assert {40} == {supervisor.step() for _ in range(99)}
+    assert {30.0} == {supervisor.step() for _ in range(99)}
     assert supervisor.exit_code is None
 
 
@@ -238,7 +238,7 @@ def test_a_status_that_has_lost_its_data_is_restored():
     after = play(world, supervisor, lambda state: state.restarts)
 
     assert "mnist.status has lost its data; restoring it" in world.lines
-    assert (after.restarts, after.uid, after.mark) == (1, before.uid, before.mark)
+    assert (after.restarts, after.uid, after.old) == (1, before.uid, before.old)
 
 
 @pytest.mark.parametrize("phase", ["Running", "Stopping"])
@@ -371,7 +371,7 @@ def resumed(world):
         lambda *_: decision,
     )
     supervisor.step()
-    return world.get("Job", "mnist-worker")["spec"], lines
+    return world.objects["Job", "mnist-worker"]["spec"], lines
 
 
 def test_a_job_is_resumed_with_another_template():
@@ -408,6 +408,15 @@ class Counting(World):
         return super().list(*arguments, **selectors)
 
 
+def event(change, pod, world):
+    """Return an event that is newer than all objects."""
+    return Event(change, [shaped("Pod", pod)], str(world.version + 1))
+
+
+def uids(pods):
+    return [pod["metadata"]["uid"] for pod in pods]
+
+
 @pytest.fixture
 def told():
     """The supervisor of a job with one running replica, which a watch has reported, and the pod."""
@@ -421,7 +430,7 @@ def told():
     supervisor = Supervisor(job, At(world), log=lambda _: None)
     supervisor.step()
     (pod,) = world.all("Pod")
-    supervisor.pods.hear("LISTED", [trimmed(pod)])
+    supervisor.pods.hear(event("LISTED", pod, world))
     world.lists = 0
     return supervisor, world, pod
 
@@ -442,7 +451,7 @@ def test_pods_are_listed_again_only_before_the_job_goes_on(told):
     world.advance(world.now + 5)
     supervisor.step()
     assert 0 == world.lists
-    supervisor.pods.hear("MODIFIED", [trimmed(pod)])
+    supervisor.pods.hear(event("MODIFIED", pod, world))
     supervisor.step()
     assert (1, ("Stopping", [])) == (world.lists, phase(world))
 
@@ -450,11 +459,11 @@ def test_pods_are_listed_again_only_before_the_job_goes_on(told):
 def test_a_watch_that_is_behind_does_not_let_the_job_go_on(told):
     supervisor, world, pod = told
     supervisor.step()
-    supervisor.pods.hear("DELETED", [trimmed(pod)])
+    supervisor.pods.hear(event("DELETED", pod, world))
     supervisor.step()
 
     assert (1, ("Running", [pod["metadata"]["uid"]])) == (world.lists, phase(world))
-    assert [trimmed(pod)] == supervisor.pods.told()
+    assert [pod["metadata"]["uid"]] == uids(supervisor.pods.told())
 
 
 def test_what_a_watch_tells_during_a_list_is_not_lost(told):
@@ -463,12 +472,12 @@ def test_what_a_watch_tells_during_a_list_is_not_lost(told):
 
     def slow(*arguments, **selectors):
         found = list_pods(*arguments, **selectors)
-        supervisor.pods.hear("DELETED", [trimmed(pod)])
+        supervisor.pods.hear(event("DELETED", pod, world))
         return found
 
     world.list = slow
 
-    assert [trimmed(pod)] == supervisor.pods.listed()
+    assert [pod["metadata"]["uid"]] == uids(supervisor.pods.listed())
     assert [] == supervisor.pods.told()
 
 
@@ -483,7 +492,7 @@ def test_pods_are_listed_after_a_while_even_if_the_watch_tells_nothing(told):
 
 def test_members_are_short_and_an_earlier_version_wrote_whole_uids():
     uids = ("2f1c8a9e-0000-4000-8000-000000000000", "77aa0b1c-0000-4000-8000-000000000000")
-    state = status.State("r", members=tuple(map(status.member, uids)))
+    state = status.State("r", members=tuple(each[:8] for each in uids))
     earlier = json.dumps({"run": "r", "members": uids})
 
     assert '"2f1c8a9e 77aa0b1c"' in state.text()
@@ -576,7 +585,7 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
     rung = threading.Event()
 
     class Fake:
-        now = time.time
+        clock = Clock()
 
         def watch(self, *_, **__):
             rung.set()
@@ -628,7 +637,7 @@ def test_the_end_of_the_pod_may_be_that_of_the_namespace(monkeypatch, tmp_path):
     env = {"MLGEN_PLAN": str(tmp_path / "plan.json"), "MLGEN_RUN": "uid"}
     env.update(KUBERNETES_SERVICE_HOST="h", KUBERNETES_SERVICE_PORT="443")
     left = []
-    client = SimpleNamespace(watch=lambda *_, **__: (), now=time.time)
+    client = SimpleNamespace(watch=lambda *_, **__: (), clock=Clock())
     monkeypatch.setattr(api, "in_cluster", lambda *_: client)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(supervise, "run", lambda *_: sys.exit(143))
