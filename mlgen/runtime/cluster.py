@@ -245,11 +245,14 @@ def index_of(pod: Object) -> int | None:
 
 
 def senders(pod: Object) -> list[str]:
-    """Return the UID and the addresses of a pod. Pods on the network of their node share its."""
-    status = pod["status"]
-    addresses = [each["ip"] for each in status["podIPs"]]
-    own = [] if status["hostIP"] in addresses else addresses
-    return [pod["metadata"]["uid"], *own]
+    """Return the UID and the addresses of a pod, each once."""
+    addresses = [each["ip"] for each in pod["status"]["podIPs"] if each["ip"]]
+    return list(dict.fromkeys([pod["metadata"]["uid"], *addresses]))
+
+
+def is_on_host(pod: Object) -> bool:
+    """Return whether a pod uses the network of its node, and shares its address with others."""
+    return pod["status"]["hostIP"] in senders(pod)
 
 
 SIDECAR = "supervised"

@@ -11,6 +11,8 @@ may have started the next attempt before, which a supervisor notices only when i
 
 from __future__ import annotations
 
+import math
+import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
@@ -24,16 +26,21 @@ if TYPE_CHECKING:
     from mlgen.runtime.server import Answer
     from mlgen.runtime.status import State
 
+ASK_SECONDS = 2.0
+"""Requests make the supervisor look at most this often, whatever they contain."""
+
 
 class Gate:
     """The pods that wait for the next attempt, and the answers to their sidecars.
 
     Args:
+        clock: returns the time in seconds.
         ring: called to let the supervisor read the status, and look at the pods that wait.
         wake: called when the answers to held requests may have changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.ring: Callable[[], None] = lambda: None
         self.wake: Callable[[], None] = lambda: None
         self.waiting: dict[str, int] = {}
@@ -44,6 +51,8 @@ class Gate:
         """The request of each pod, and how often the status had been read before, by UID."""
         self._has_new = False
         """True if a request has arrived since the status was read."""
+        self._served = -ASK_SECONDS
+        """When the status was last read for a request."""
         self._told: dict[str, int] = {}
         """The attempt in which a sidecar that restarted alone was told to `restart`, by UID."""
 
@@ -52,9 +61,21 @@ class Gate:
         known = (self._phase, self._attempt, self._in_place)
         self._phase, self._attempt, self._in_place = state.phase, state.attempt, state.in_place
         self._reads += 1
+        if self._has_new:
+            self._served = self._clock()
         if self._has_new or known != (self._phase, self._attempt, self._in_place):
             self._has_new = False
             self.wake()
+
+    def pause(self) -> float:
+        """Return the seconds until the supervisor must look, because a request did not ring."""
+        passed = self._clock() - self._served
+        return ASK_SECONDS - passed if 0 <= passed < ASK_SECONDS else math.inf
+
+    def _ask(self) -> None:
+        self._has_new = True
+        if self.pause() == math.inf:
+            self.ring()
 
     def of(self, pods: list[Object]) -> dict[str, int]:
         """Return the waiting pods, and forget those that no longer exist."""
@@ -76,7 +97,7 @@ class Gate:
             self.waiting.pop(uid, None)
         elif self.waiting.get(uid) != after:
             self.waiting[uid] = after
-            self.ring()
+            self._ask()
         if not self._is_read(uid, query):
             return None
         if number is None:
@@ -94,8 +115,8 @@ class Gate:
         """Return whether the status was read since a pod sent a request."""
         asked, reads = self._asked.get(uid, ("", 0))
         if asked != query:
-            self._asked[uid], self._has_new = (query, self._reads), True
-            self.ring()
+            self._asked[uid] = (query, self._reads)
+            self._ask()
         return asked == query and reads < self._reads
 
     def _is_to_restart(self, pod: Object, after: int | None) -> bool:

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from mlgen.runtime.answers import Event, Object, is_older
-from mlgen.runtime.cluster import JOB, remember, senders
+from mlgen.runtime.cluster import JOB, is_on_host, remember, senders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,18 +31,38 @@ class Pods:
         self._changes: list[Event] = []
         """Events received since the last list or read, to apply after a running list."""
         self._is_told = self._is_listed = False
-        self._senders: dict[str, str] = {}
-        """The name of a pod by its UID and by its own address."""
+        self._known: dict[str, dict[str, Object]] = {}
+        """Pods by their UID and by their addresses, and then by their name."""
+        self.owners: frozenset[str] = frozenset()
+        """The UIDs of the job's workloads. The label of a pod alone does not show its owner."""
 
     def sender(self, token: str, address: str) -> Object | None:
         """Return the pod that sent a request; None for a stranger.
 
         The token is the UID of the pod. It is random, and can be read only in the pod, or with the
         permission to read pods. Without a token, the address identifies a pod, unless the pod uses
-        the address of its node.
+        the address of its node. After the end of a pod, another may have its address.
         """
         with self._lock:
-            return self._pods.get(self._senders.get(token) or self._senders.get(address, ""))
+            named = [pod for pod in self._live(token) if pod["metadata"]["uid"] == token]
+            found = named or [pod for pod in self._live(address) if not is_on_host(pod)]
+            return max(
+                found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None
+            )
+
+    def at(self, address: str) -> int:
+        """Return the number of pods with an address."""
+        with self._lock:
+            return len(self._live(address))
+
+    def _live(self, key: str) -> list[Object]:
+        """Return the job's pods with a UID or an address that have not ended."""
+        return [
+            pod
+            for pod in self._known.get(key, {}).values()
+            if pod["status"]["phase"] not in ("Succeeded", "Failed")
+            if any(owner["uid"] in self.owners for owner in pod["metadata"]["ownerReferences"])
+        ]
 
     def hear(self, event: Event) -> None:
         """Apply an event from `Api.watch`."""
@@ -83,13 +103,17 @@ class Pods:
             is_same = before and before["metadata"]["uid"] == pod["metadata"]["uid"]
             remember(pod, before if is_same else None, now)
         if change == "LISTED":
-            self._pods, self._senders = {}, {}
-        gone = [self._pods.pop(name) for name in named if name in self._pods]
-        for key in [key for pod in gone for key in senders(pod)]:
-            self._senders.pop(key, None)
+            self._pods, self._known = {}, {}
+        for name in named.keys() & self._pods:
+            for key in senders(self._pods.pop(name)):
+                self._known[key].pop(name, None)
+                if not self._known[key]:
+                    del self._known[key]
         if change != "DELETED":
             self._pods.update(named)
-            self._senders.update({key: name for name in named for key in senders(named[name])})
+            for name, pod in named.items():
+                for key in senders(pod):
+                    self._known.setdefault(key, {})[name] = pod
 
 
 class Changes:

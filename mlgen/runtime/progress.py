@@ -27,6 +27,9 @@ MAX_METRICS, MAX_TEXT = 16, 64
 MAX_REMAINING = 1e9
 """The longest estimate in seconds that is kept, about 30 years."""
 
+MAX_QUIET = 86400
+"""The longest time in seconds for which a replica may announce that it does not report."""
+
 WRITE_SECONDS = 10.0
 """Minimum seconds between two changes of the status because of reports."""
 
@@ -43,12 +46,12 @@ class Progress:
     """The progress of an attempt. Times are in seconds since the epoch."""
 
     since: float = 0.0
-    """Since when this supervisor receives reports; 0 if it does not yet."""
+    """Since when this supervisor receives reports; 0 if it does not now."""
     attempt: int = 0
     last: float = 0.0
     """When the last report arrived; 0 for never."""
     quiet: float = 0.0
-    """Until when the program announced that it does not report."""
+    """Until when no report is expected, as the replicas have announced."""
     percent: float | None = None
     remaining: float | None = None
     metrics: Metrics = ()
@@ -126,7 +129,7 @@ def estimate(value: Any) -> float | None:
 def content(document: Any) -> Content:
     """Return the content of a report. Raises ValueError if it is malformed."""
     found = _mapping(document)
-    quiet = number(found.get("quietSeconds"), 86400)
+    quiet = number(found.get("quietSeconds"), MAX_QUIET)
     # A file may contain the inner mapping alone.
     status = _mapping(found.get("trainerStatus") if "trainerStatus" in found else found)
     percent = number(status.get("progressPercentage"), COMPLETE)

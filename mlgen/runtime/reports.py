@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Optional
 
 from mlgen.runtime.cluster import pods_of, replica
-from mlgen.runtime.progress import WRITE_SECONDS, Content, Progress, content
+from mlgen.runtime.progress import MAX_QUIET, WRITE_SECONDS, Content, Progress, content
 from mlgen.runtime.server import MAX_BODY
 
 if TYPE_CHECKING:
@@ -27,9 +27,15 @@ RATE, BURST = 5.0, 20.0
 """The reports of one pod that are read in a second on average, and at once. 16 ranks of a pod that
 each report every 5 seconds need 3.2."""
 
+NEWS_SECONDS = 2.0
+"""Minimum seconds between two calls of `ring`, whatever the reports contain."""
+
 DEAF_SECONDS = 30.0
 """After a pause of this length in which the server did not run, silence is measured again: its pod
 may have been without CPU, or its node frozen."""
+
+LED_SECONDS = 3600.0
+"""For how long the announcement of the leading replica counts for others that report."""
 
 UNKNOWN, RATE_LIMIT, LARGE, MALFORMED = "unknown sender", "too many", "too large", "malformed"
 REASONS = {
@@ -67,6 +73,7 @@ class Reports:
         self._senders: dict[str, _Sender] = {}
         self._attempt = 0
         self._since = self._ticked = self._rung = 0.0
+        self._breaks = 0
         self._is_unseen = False
         self.accepted = 0
         self.rejected: dict[str, int] = {}
@@ -81,33 +88,35 @@ class Reports:
             **{reason: self.rejected.get(reason, 0) for reason in REASONS},
         }
 
-    def tick(self) -> None:
+    def tick(self, breaks: int = 0) -> None:
         """Record that the server runs. It calls this every few seconds.
 
         Wake the supervisor if it has not seen the last report.
+
+        Args:
+            breaks: how often the server could not listen so far. Then silence is measured again.
         """
         now = self._clock()
         with self._lock:
-            self._listens(now)
-            is_due = self._is_unseen and self._is_due(now)
+            if breaks != self._breaks or not self._listens(now):
+                self._since, self._breaks = now, breaks
+            self._ticked = now
+            is_due = self._is_unseen and self._is_due(now, WRITE_SECONDS)
         if is_due:
             self.ring()
 
-    def _is_due(self, now: float) -> bool:
+    def _is_due(self, now: float, pause: float) -> bool:
         """Return whether the supervisor may be woken again, and record that it is."""
-        is_due = now - self._rung >= WRITE_SECONDS
+        is_due = not 0 <= now - self._rung < pause
         self._rung = now if is_due else self._rung
         return is_due
 
-    def _listens(self, now: float) -> float:
-        """Return since when the server listens without a pause.
+    def _listens(self, now: float) -> bool:
+        """Return whether the server runs. Only its own thread can tell.
 
         A jump back is the change from the local clock to the clock of the API server.
         """
-        if abs(now - self._ticked) > DEAF_SECONDS:
-            self._since = now
-        self._ticked = now
-        return self._since
+        return abs(now - self._ticked) <= DEAF_SECONDS
 
     def receive(self, sender: Object | None, request: Request) -> tuple[int, str]:
         """Return the answer to a report of a pod, or of a stranger (None)."""
@@ -118,8 +127,8 @@ class Reports:
                 self.rejected[reason] = self.rejected.get(reason, 0) + 1
             else:
                 self.accepted += 1
-            self._is_unseen = True
-            is_due = self._is_due(now) or is_news
+            self._is_unseen = self._is_unseen or sender is not None
+            is_due = sender and self._is_due(now, NEWS_SECONDS if is_news else WRITE_SECONDS)
         if is_due:
             self.ring()
         return (REASONS[reason], f"rejected: {reason}\n") if reason else (HTTPStatus.OK, "")
@@ -174,7 +183,7 @@ class Reports:
             known = {
                 uid: (each.time, each.quiet, each.content) for uid, each in self._senders.items()
             }
-            since = self._listens(now) if self._ticked else 0.0
+            since = self._since if self._listens(now) else 0.0
             rejected, attempt = tuple(sorted(self.rejected.items())), self._attempt
         places = {item.name: place for place, item in enumerate(plan.workloads)}
         found: list[Found] = []
@@ -194,7 +203,7 @@ class Reports:
             since,
             attempt,
             max(each[2] for each in found),
-            max(each[3] for each in found),
+            _quiet(found, plan.stalled_seconds),
             told.percent,
             told.remaining,
             told.metrics,
@@ -208,6 +217,25 @@ class Reports:
 
 Found = tuple[tuple[bool, int, int], str, float, float, Optional[Content]]  # noqa: UP045 - 3.9
 """The order of a replica, its name, and its last report."""
+
+
+def _quiet(found: list[Found], limit: int) -> float:
+    """Return until when the silence of the job is announced; 0 if it is not.
+
+    An announcement ends when that of any other replica does that reports too, or after an hour if
+    it is from the leading one: its peers may wait for it. Deciding replicas do not wait for others.
+    Replicas that were silent before do not report anymore.
+    """
+    deciding = [each for each in found if not each[0][0]] or found
+    lead = min(deciding, key=_lead)
+    ends = [_announced(each) for each in deciding if each[2] >= lead[2] - limit]
+    return max(min(ends), min(_announced(lead), lead[2] + LED_SECONDS))
+
+
+def _announced(each: Found) -> float:
+    """Return until when a replica need not report. A report of 100 % counts for a day."""
+    _, _, last, quiet, told = each
+    return max(quiet, last + MAX_QUIET) if told and told.is_complete else quiet
 
 
 def _lead(each: Found) -> tuple[bool, bool, tuple[bool, int, int]]:

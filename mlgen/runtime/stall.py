@@ -45,7 +45,7 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
 def _deadline(plan: Plan, seen: Seen, state: State, found: Progress) -> float | None:
     """Return when training counts as stalled; None if it cannot be stalled now."""
     limit = plan.stalled_seconds if found.last else plan.first_report_seconds
-    runs = state.phase == "Running" and state.running and found.since and not found.is_complete
+    runs = state.phase == "Running" and state.running and found.since
     return _base(state, found) + limit if runs and limit and not _is_ending(plan, seen) else None
 
 

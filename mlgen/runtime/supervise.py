@@ -81,7 +81,7 @@ class Supervisor:
         decide: Callable[[Plan, Seen, float], Decision] = decide,
     ) -> None:
         self.pods = Pods(client, plan.job)
-        self.gate = Gate()
+        self.gate = Gate(client.clock.now)
         self.reports = Reports(client.clock.now)
         self._listed_until = 0.0
         self._decide = decide
@@ -120,7 +120,7 @@ class Supervisor:
                 sys.exit(OWN_FAILURE)
             return max(problem.retry_after, min(GAP * 2.0 ** min(self._problems, 10), MAX_DELAY))
         self._problems = self._conflicts = 0
-        return delay
+        return min(delay, self.gate.pause())
 
     def _pass(self) -> float:
         # Read the status before the objects. It is written only if it has not changed since.
@@ -191,6 +191,8 @@ class Supervisor:
     def _observe(self) -> tuple[Seen, bool]:
         """Return the observed objects, and whether the pods were just listed."""
         workloads, taken = self._workloads()
+        found = [workloads[item.name] for item in self._plan.workloads]
+        self.pods.owners = frozenset(each["metadata"]["uid"] for each in found if each)
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
         refused = self._changes.refused(self.data)
@@ -387,7 +389,7 @@ def answer(job: Plan, supervisor: Supervisor, request: Request) -> Answer:
     if job.in_place and request.path == "/attempt":
         if not pod:
             return HTTPStatus.FORBIDDEN, "the sender is not a pod of the job\n"
-        return supervisor.gate.answer(pod, request.query)
+        return supervisor.gate.answer(pod, request.query) or str(pod["metadata"]["uid"])
     return HTTPStatus.NOT_FOUND, ""
 
 
@@ -400,10 +402,9 @@ def main(env: Mapping[str, str]) -> int:
     bell, supervisor = threading.Event(), Supervisor(job, client)
     follow(job, client, bell, supervisor.pods)
     if job.port:
-        pods = sum(item.replicas for item in job.workloads)
         supervisor.reports.ring = bell.set
         handle, tick = partial(answer, job, supervisor), supervisor.reports.tick
-        server = Server(handle, CONNECTIONS + pods, tick)
+        server = Server(handle, CONNECTIONS, tick, supervisor.pods.at)
         supervisor.gate.ring, supervisor.gate.wake = bell.set, server.wake
         start(server.run, job.port)
     try:

@@ -322,7 +322,7 @@ def pod_requests(text: str) -> None:
         require(written.count(b"HTTP/1.1 ") < 2, "answers twice", written[:999])
         connection.connection_lost(None)
     require(not flaws, *flaws)
-    left = (serving.buffered, serving.held, serving.connections)
+    left = (serving.buffered, serving.held, serving.shares)
     require(not any(left), "keeps", left)
     require(supervise.status.metrics(JOB, supervisor.data, supervisor.reports.counts), "no metrics")
 
