@@ -105,15 +105,18 @@ class Pods:
         if change == "LISTED":
             self._pods, self._known = {}, {}
         for name in named.keys() & self._pods:
-            for key in senders(self._pods.pop(name)):
-                self._known[key].pop(name, None)
-                if not self._known[key]:
-                    del self._known[key]
-        if change != "DELETED":
-            self._pods.update(named)
-            for name, pod in named.items():
-                for key in senders(pod):
-                    self._known.setdefault(key, {})[name] = pod
+            self._forget(self._pods.pop(name))
+        for name, pod in named.items() if change != "DELETED" else ():
+            self._pods[name] = pod
+            for key in senders(pod):
+                self._known.setdefault(key, {})[name] = pod
+
+    def _forget(self, pod: Object) -> None:
+        """Forget that a pod may send requests."""
+        for key in senders(pod):
+            self._known[key].pop(pod["metadata"]["name"])
+            if not self._known[key]:
+                del self._known[key]
 
 
 class Changes:
