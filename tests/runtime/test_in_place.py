@@ -313,6 +313,27 @@ def test_pods_that_wait_are_known_until_they_start(board):
     assert (board.waiting, board.calls[-1]) == ({}, "wake")
 
 
+def test_requests_make_the_supervisor_look_seldom_whatever_they_contain():
+    now, rung = [0.0], []
+    board = Gate(lambda: now[0])
+    board.ring = lambda: rung.append(now[0])
+    board.update(RUNNING)
+    looks = [0.0]
+    for at in range(1000):
+        now[0] = 100 + at / 100
+        board.answer(pod(f"w-{at % 7}"), f"attempt=0&{at}")
+        if rung[-1] > looks[-1] or board.pause() == 0 or now[0] >= looks[-1] + 2:
+            looks.append(now[0])
+            board.update(RUNNING)
+
+    assert [100.0, 102.0, 104.0, 106.0, 108.0] == looks[1:]
+    assert 0 < board.pause() <= 2  # no request is forgotten
+    now[0] += 2
+    board.update(RUNNING)
+    now[0] += 2
+    assert board.pause() == float("inf")
+
+
 def test_pods_that_are_gone_do_not_wait(board):
     board.update(RUNNING)
     board.answer(pod("w-0"), "after=0")

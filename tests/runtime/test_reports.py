@@ -11,6 +11,7 @@ from runtime.test_decide import GANG, NOW, pod, seen
 from runtime.test_server import served, talk
 
 from mlgen.runtime import cluster, progress
+from mlgen.runtime.answers import Event
 from mlgen.runtime.memory import Pods
 from mlgen.runtime.plan import Workload
 from mlgen.runtime.progress import Progress, stored_text
@@ -21,6 +22,7 @@ from mlgen.runtime.supervise import answer
 from mlgen.runtime.times import stamp
 
 PLAN = replace(GANG, progress=True, port=1)
+LIMITED = replace(PLAN, stalled_seconds=600)
 LOSS = {"name": "loss", "value": "0.23"}
 TRAINER = {
     "trainerStatus": {
@@ -38,6 +40,21 @@ def request(body=b"", **fields):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     made = Request("POST", "/progress", "", data, "", "10.0.0.1", len(data))
     return made._replace(**fields)
+
+
+def at(name, *addresses, host="", created=0, **fields):
+    """Return a pod with addresses."""
+    found = pod(name, age=-created, **fields)
+    found["status"].update(podIPs=[{"ip": each} for each in addresses], hostIP=host)
+    return found
+
+
+def listed(*pods):
+    """Return the pods of the workloads mnist-worker and mnist-ps, after a list."""
+    found = Pods(SimpleNamespace(clock=SimpleNamespace(now=lambda: NOW)), "mnist")
+    found.owners = frozenset({"mnist-worker", "mnist-ps"})
+    found.hear(Event("LISTED", list(pods), "1"))
+    return found
 
 
 class Clock:
@@ -109,8 +126,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("body", "code"), HOSTILE.values(), ids=HOSTILE)
 def test_hostile_reports_are_rejected_and_counted_but_show_that_the_program_lives(body, code):
-    pods = Pods(None, "mnist")
-    pods.hear("LISTED", [pod("w-0")])
+    pods = listed(pod("w-0"))
     supervisor = SimpleNamespace(pods=pods, reports=Reports(time.time), data={})
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = b"POST /progress HTTP/1.1\r\nAuthorization: Bearer w-0\r\nContent-Length: %d\r\n\r\n"
@@ -272,6 +288,26 @@ def test_the_supervisor_is_woken_by_news_and_else_every_ten_seconds(found, clock
     assert [0, 12, 24, 28] == rung
 
 
+def test_reports_wake_the_supervisor_seldom_whatever_they_contain(found, clock):
+    rung = []
+    found.ring = lambda: rung.append(clock.now - NOW)
+    for at in range(200):
+        clock.now = NOW + at / 10
+        send(found, PODS[at % 3], status(progressPercentage=100 * (at % 2)))
+        found.follow(0, stops=at % 5 == 0)
+        send(found, None)
+
+    assert 2 < len(rung) <= 10
+
+
+def test_strangers_do_not_wake_the_supervisor(found, clock):
+    found.ring = lambda: pytest.fail("woken")
+    for _ in range(30):
+        clock.now += 7
+        send(found, None)
+        found.tick()
+
+
 def test_the_supervisor_is_woken_by_a_last_report(found, clock):
     rung = []
     found.ring = lambda: rung.append(clock.now - NOW)
@@ -293,11 +329,113 @@ def test_silence_is_measured_again_after_a_pause_of_the_server(found, clock):
     assert NOW == summary(found).since
 
     clock.now += 31  # a node that was frozen; the supervisor may be faster than the server
+    assert 0 == summary(found).since
+    found.tick()
     assert clock.now == summary(found).since
     clock.now -= 600  # the clock of the API server is known
     found.tick()
     assert clock.now == summary(found).since
     assert 0 == Reports(clock).progress(PLAN, seen()).since
+
+
+def test_silence_does_not_count_while_the_server_does_not_run(found, clock):
+    send(found, PODS[0])
+    for _ in range(40):  # the supervisor itself runs
+        clock.now += 10
+        since = summary(found).since
+    assert 0 == since
+
+
+def test_silence_is_measured_again_after_the_server_could_not_listen(found, clock):
+    clock.now += 5
+    found.tick(1)
+    assert clock.now == summary(found).since
+    clock.now += 5
+    found.tick(1)
+    assert clock.now - 5 == summary(found).since
+
+
+# The senders
+
+
+@pytest.mark.parametrize(
+    ("pods", "token", "address", "name"),
+    [
+        ([at("w-0", "10.0.0.1")], "w-0", "10.9.9.9", "w-0"),
+        ([at("w-0", "10.0.0.1", "fd00::1")], "", "fd00::1", "w-0"),
+        ([at("w-0", "10.0.0.1")], "10.0.0.1", "10.9.9.9", None),  # an address is no token
+        ([at("w-0", "10.0.0.1", host="10.0.0.1")], "", "10.0.0.1", None),
+        ([at("w-0", "10.0.0.1", host="10.0.0.1")], "w-0", "10.0.0.1", "w-0"),
+        ([at("w-0", "")], "", "", None),
+        ([at("w-0", "10.0.0.1", phase="Succeeded")], "", "10.0.0.1", None),
+        ([at("w-0", "10.0.0.1", phase="Failed")], "w-0", "10.0.0.1", None),
+        ([at("w-0", "10.0.0.1", deleted=0)], "", "10.0.0.1", "w-0"),  # it ends now
+        ([at("w-0", "10.0.0.1", owner="other")], "w-0", "10.0.0.1", None),
+        ([at("b", "10.0.0.1", created=9), at("a", "10.0.0.1")], "", "10.0.0.1", "b"),
+        (
+            [at("b", "10.0.0.1", created=9, phase="Failed"), at("a", "10.0.0.1")],
+            "",
+            "10.0.0.1",
+            "a",
+        ),
+    ],
+)
+def test_the_sender_is_a_live_pod_of_the_job(pods, token, address, name):
+    found = listed(*pods).sender(token, address)
+
+    assert name == (found and found["metadata"]["name"])
+
+
+def test_the_pods_at_an_address_change():
+    pods = listed(at("a", "10.0.0.1"), at("b", "10.0.0.1", host="10.0.0.1"), at("c", "10.0.0.2"))
+    assert (2, 1, 0) == tuple(pods.at(f"10.0.0.{last}") for last in (1, 2, 3))
+
+    pods.hear(Event("MODIFIED", [at("a", "10.0.0.3")], "2"))
+    pods.hear(Event("DELETED", [at("c", "10.0.0.2")], "3"))
+    assert (1, 0, 1) == tuple(pods.at(f"10.0.0.{last}") for last in (1, 2, 3))
+    assert pods.sender("", "10.0.0.3")
+
+
+# What is announced
+
+
+DONE = status(progressPercentage=100)
+HALF = status(progressPercentage=50)
+DAY, HOUR = {"quietSeconds": 86400}, 3600
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ([(0, DAY)], 86400),
+        ([(0, DONE)], 86400),
+        ([(0, DAY), (1, {})], HOUR),  # the others may wait for replica 0
+        ([(0, DONE), (1, HALF)], HOUR),
+        ([(0, {"quietSeconds": 60}), (1, {})], 60),
+        ([(0, {}), (1, DAY)], 0),
+        ([(0, HALF), (1, DONE)], 0),
+        ([(0, {}), (1, {**HALF, **DAY})], HOUR),  # replica 1 leads
+        ([(0, DAY), (1, {"quietSeconds": 7200})], 7200),
+        ([(0, DONE), (1, DONE)], 86400),
+        ([(0, HALF), ("ps", DONE)], 0),
+        ([(0, {}), ("ps", {**DONE, **DAY})], 0),
+        ([("ps", DONE)], 86400),
+        ([(0, DAY), ("ps", {})], 86400),  # it does not decide
+    ],
+)
+def test_an_announcement_of_one_replica_does_not_silence_the_others(found, sent, expected):
+    for index, body in sent:
+        assert 200 == send(found, PS if index == "ps" else PODS[index], body)
+
+    assert expected == max(summary(found, *PODS, PS, plan=LIMITED).quiet - NOW, 0)
+
+
+def test_replicas_that_reported_only_at_the_start_do_not_count(found, clock):
+    send(found, PODS[1])
+    clock.now += 601
+    send(found, PODS[0], DAY)
+
+    assert clock.now + 86400 == summary(found, plan=LIMITED).quiet
 
 
 # What is stored

@@ -170,8 +170,8 @@ def test_pods_behind_a_proxy_are_heard_during_a_flood_from_its_address():
             each.start()
         heard = [talk(port, START + END).endswith(b"a 1\n") for _ in range(50)]
         ended.set()
-    for each in threads:
-        each.join()
+        for each in threads:
+            each.join()
     assert sum(heard) > 45
 
 

@@ -59,7 +59,6 @@ STALLS = {
     "the supervisor observes no reports": (PLAN, at(None), False),
     "a checkpoint is announced": (PLAN, at(replace(HEARD, quiet=NOW - 99)), False),
     "an announced checkpoint takes too long": (PLAN, at(replace(HEARD, quiet=NOW - 100)), True),
-    "training is done": (PLAN, at(replace(HEARD, percent=100)), False),
     "a report of an earlier attempt": (
         PLAN, at(HEARD, replace(SINCE, restarts=1, running=NOW - 599)), False,
     ),

@@ -601,9 +601,9 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
             return 0.01
 
     class Server:
-        def __init__(self, answer, limit, tick):
+        def __init__(self, answer, limit, tick, pods_at):
             self.answer, self.limit, self.wake = answer, limit, lambda: None
-            tick()
+            tick(pods_at("10.0.0.1"))
 
         def run(self, port):
             served.append((port, self.limit, self.answer(METRICS)))
@@ -624,7 +624,7 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
 
     assert expected == supervise.main(env)
     assert capsys.readouterr().out == "step\nstep\n"
-    assert [(1, 16 + 2)] * bool(exits) == [(port, limit) for port, limit, _ in served]
+    assert [(1, 128)] * bool(exits) == [(port, limit) for port, limit, _ in served]
     for _, _, (http_status, text) in served:
         assert http_status == 200
         assert text.startswith('mlgen_job_condition{job="mnist",condition="Created"} 0\n')
