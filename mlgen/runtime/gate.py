@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mlgen.runtime.answers import Object
-    from mlgen.runtime.server import Answer
     from mlgen.runtime.status import State
 
 ASK_SECONDS = 2.0
@@ -85,7 +84,7 @@ class Gate:
                 known.pop(uid, None)
         return dict(self.waiting)
 
-    def answer(self, pod: Object, query: str) -> Answer:
+    def answer(self, pod: Object, query: str) -> tuple[int, str] | None:
         """Return the answer to the sidecar of a pod; None if it must wait."""
         query = query[:100]
         values = dict(parse_qsl(query, keep_blank_values=True))

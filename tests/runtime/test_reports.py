@@ -51,9 +51,11 @@ def at(name, *addresses, host="", created=0, **fields):
 
 def listed(*pods):
     """Return the pods of the workloads mnist-worker and mnist-ps, after a list."""
-    found = Pods(SimpleNamespace(clock=SimpleNamespace(now=lambda: NOW)), "mnist")
+    client = SimpleNamespace(clock=SimpleNamespace(now=lambda: NOW))
+    client.list = lambda *_, **__: Event("LISTED", list(pods), "1")
+    found = Pods(client, "mnist")
     found.owners = frozenset({"mnist-worker", "mnist-ps"})
-    found.hear(Event("LISTED", list(pods), "1"))
+    found.listed()
     return found
 
 
