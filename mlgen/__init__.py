@@ -112,12 +112,15 @@ def validate(job: "Source | Iterable[Source]", options: "Options | None" = None)
     return pipeline.render(_texts(job), options or Options())
 
 
-def convert(resource: "Source | Iterable[Source]") -> "tuple[str, tuple[Problem, ...]]":
+def convert(
+    resource: "Source | Iterable[Source]", options: "Options | None" = None
+) -> "tuple[str, tuple[Problem, ...]]":
     """Convert a custom resource of an operator to the equivalent job file.
 
     Args:
         resource: one custom resource or several: a mapping, a path, text, or a list of these. All
             other documents pass through unchanged.
+        options: only `site`, `only_jobs` and `strict` have an effect.
 
     Returns:
         The job file as YAML text, and the warnings.
@@ -126,8 +129,9 @@ def convert(resource: "Source | Iterable[Source]") -> "tuple[str, tuple[Problem,
         MlgenError: the input is invalid. The exception contains all problems, with their locations.
     """
     from mlgen import conversion
+    from mlgen.result import Options
 
-    return conversion.convert(_texts(resource))
+    return conversion.convert(_texts(resource), options or Options())
 
 
 def site_options(folder: "str | Path" = ".") -> "Options":

@@ -1,17 +1,23 @@
 """Converts custom resources to the equivalent job files, for teams that migrate to mlgen."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from mlgen import dialects, frameworks
 from mlgen.documents import comments
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
+from mlgen.jobfile.excuses import unexcused
 from mlgen.output.yaml import verbatim, yaml_text
-from mlgen.problems import Collector, Problem, ValuePath, limited_hints
+from mlgen.pipeline import admitted
+from mlgen.problems import Collector, Problem, ValuePath, limited_hints, severe
+from mlgen.result import Options
 
 
-def convert(texts: Iterable[Text]) -> tuple[str, tuple[Problem, ...]]:
+def convert(texts: Iterable[Text], options: Options) -> tuple[str, tuple[Problem, ...]]:
     """Return every document: custom resources as job files, all others unchanged.
+
+    The options reject the same documents as in `render`.
 
     Returns:
         The documents as text, and warnings about differences from the operators.
@@ -20,18 +26,22 @@ def convert(texts: Iterable[Text]) -> tuple[str, tuple[Problem, ...]]:
         MlgenError: contains every problem of every text, each with its file and line.
     """
     collector = Collector()
-    converted = [text for _, text in dialects.each(texts, _converted, collector)]
+    converted = [text for _, text in dialects.each(texts, partial(_converted, options), collector)]
     collector.raise_errors()
     return "".join(converted), collector.problems
 
 
 @limited_hints()
-def _converted(_name: str, document: Document) -> tuple[str, list[Problem]]:
+def _converted(options: Options, _name: str, document: Document) -> tuple[str, list[Problem]]:
     """Return a document's text, or if it is a custom resource, its job file with the comments."""
-    native, warnings = dialects.native(document)
+    native, warnings = admitted(document, options)
     if native:
+        if options.site:
+            options.site.fill(native)  # the job file gets these values when it is rendered
         _, deprecations = frameworks.validate(native)
         warnings = warnings + deprecations
+        if options.strict:
+            warnings = severe(unexcused(native, warnings), strict=True)
     if native is None and dialects.is_part(document):
         return "", warnings
     if native is None or native is document:

@@ -324,17 +324,29 @@ def render_document(
     Raises:
         MlgenError: the document has errors; lists all problems.
     """
-    native, warnings = (None, []) if _is_finished(document, options) else dialects.native(document)
+    native, warnings = admitted(document, options)
     if native is None:
         is_part = dialects.is_part(document)
-        if options.only_jobs and not is_part:
-            raise MlgenError([document.located(checks.foreign(document.data["kind"]))])
         replaced = own_service(document) if is_own(document) else None
         if replaced:
             return [], [replaced]
         return [] if is_part else [Foreign(document)], warnings
     rendered, more = _render_jobs(name, native, options)
     return rendered, [*unexcused(native, warnings), *more]
+
+
+def admitted(document: Document, options: Options) -> tuple[Document | None, list[Problem]]:
+    """Return the TrainingJob of a document, or None for another object, and the warnings.
+
+    Every object that leaves mlgen passes this function.
+
+    Raises:
+        MlgenError: the document has errors, or `only_jobs` rejects it.
+    """
+    native, warnings = (None, []) if _is_finished(document, options) else dialects.native(document)
+    if native is None and options.only_jobs and not dialects.is_part(document):
+        raise MlgenError([document.located(checks.foreign(document.data["kind"]))])
+    return native, warnings
 
 
 def _is_finished(document: Document, options: Options) -> bool:

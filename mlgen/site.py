@@ -68,6 +68,7 @@ class Site:
         only_jobs: True if other objects are an error; None if the file does not set it.
         strict: True if warnings are errors; None if the file does not set it.
         enforced: the keys whose values job files cannot change.
+        sets_namespace: True if jobs without a namespace get the site's.
     """
 
     file: str
@@ -77,10 +78,23 @@ class Site:
     only_jobs: bool | None = None
     strict: bool | None = None
     enforced: tuple[str, ...] = ()
+    sets_namespace: bool = True
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace of jobs that have none."""
+        namespace: str | None = self.fields.get(NAMESPACE, (None,))[0]
+        return namespace if self.sets_namespace else None
 
     def without_namespace(self) -> "Site":
-        """Return the defaults without the namespace, for a tool that sets the namespace."""
-        return replace(self, fields={k: v for k, v in self.fields.items() if k != NAMESPACE})
+        """Return the defaults for a tool that sets the namespace. An enforced one stays enforced."""
+        return replace(self, sets_namespace=False)
+
+    def require_namespace(self, namespace: str) -> None:
+        """Raise a ValueError if the site enforces another namespace."""
+        own, _ = self.fields.get(NAMESPACE, (namespace, None))
+        if "namespace" in self.enforced and own != namespace:
+            raise ValueError(f"{self.file} enforces {own}, got {namespace}")
 
     def fill(self, document: Document) -> Document:
         """Return a TrainingJob with the site's value of each field that it does not set.
@@ -96,7 +110,8 @@ class Site:
         parts = [document.data.get(name) for name in ("metadata", "spec")]
         if not all(isinstance(part, dict) for part in parts):
             return document
-        missing = [path for path in self.fields if _lacks(document.data, path)]
+        unset = () if self.sets_namespace else (NAMESPACE,)
+        missing = [p for p in self.fields if p not in unset and _lacks(document.data, p)]
         if missing:
             draft = overrides.Draft(document)
             for path in missing:

@@ -157,7 +157,7 @@ def _lines_of(text: Text, problems: Iterable[Problem]) -> Iterator[Text]:
     rows = visible(text.text) if numbers else []
     for number in sorted(numbers):
         if 0 <= number < len(rows) and rows[number]:
-            yield Text(text.name, rows[number], line=text.line + number)
+            yield Text(text.name, rows[number], line=text.line + number, quotable=True)
 
 
 class Gathered(Walk):

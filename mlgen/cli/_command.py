@@ -15,7 +15,7 @@ from mlgen.kubernetes import names, versions
 from mlgen.output.terminal import safe
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.resources import table
-from mlgen.site import find
+from mlgen.site import Site, find
 
 SITE = ("kube_version", "supervisor", "only_jobs", "strict")
 """Options with a default that `mlgen.toml` can set."""
@@ -40,6 +40,7 @@ class Command(click.Command):
             self.on_failure(str(error))
             report(error.problems)
             sys.exit(1)
+        ctx.meta["mlgen.site"] = site
         if "settings" in ctx.params:  # the command renders jobs
             ctx.params["site"] = site
         if site is None:
@@ -52,6 +53,12 @@ class Command(click.Command):
 
     def on_failure(self, message: str) -> None:
         """Report an error to a calling program that does not read stderr. Default: do nothing."""
+
+
+def site() -> Site | None:
+    """Return the site's defaults for a command that does not render jobs."""
+    found: Site | None = click.get_current_context().meta.get("mlgen.site")
+    return found
 
 
 def command(

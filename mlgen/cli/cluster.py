@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen import __version__
-from mlgen.cli._command import command, written_options
+from mlgen.cli._command import command, site, written_options
 from mlgen.cli._report import checked, rendered, report, write_page
 from mlgen.output.terminal import safe
 
@@ -278,8 +278,9 @@ def ssh_secret(name: str, namespace: str | None) -> None:
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.output.ssh_secret import secret
 
+    config = site()
     try:
-        click.echo(secret(name, namespace), nl=False)
+        click.echo(secret(name, namespace or (config and config.namespace)), nl=False)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="NAME") from None
     except RuntimeError as error:

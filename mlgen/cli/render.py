@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen import Options
-from mlgen.cli._command import command, written_options
+from mlgen.cli._command import command, site, written_options
 from mlgen.cli._report import (
     checked,
     footer,
@@ -167,7 +167,7 @@ def argo(
 
 
 @command("convert")
-def convert(files: tuple[str, ...], output: str) -> None:
+def convert(files: tuple[str, ...], output: str, **values: Any) -> None:
     """Print the equivalent job files of the custom resources in FILES.
 
     Job files and all other objects pass through unchanged. Differences from the operator's behavior
@@ -181,5 +181,6 @@ def convert(files: tuple[str, ...], output: str) -> None:
     from mlgen.conversion import convert
 
     refuse_inputs([output], files)
-    text, _ = checked(lambda: convert(read(files)), lambda result: result[1])
+    options = Options(**values, site=site())
+    text, _ = checked(lambda: convert(read(files), options), lambda result: result[1])
     write(output, text)

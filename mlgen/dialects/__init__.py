@@ -314,6 +314,9 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
     for field in ("kind", "apiVersion"):
         if not isinstance(data.get(field), str):
             raise MlgenError([document.located(_untyped(document, field))])
+    ambiguous = [each for each in document.problems if each.path in (("kind",), ("apiVersion",))]
+    if ambiguous:
+        raise MlgenError(ambiguous)
     if is_part(document):
         return None, _unused(document)
     if (version, name) in kinds():

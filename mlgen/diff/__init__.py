@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mlgen import pipeline
+from mlgen.checks import foreign
 from mlgen.diff.compare import pair
 from mlgen.diff.report import report
 from mlgen.documents.files import Text
@@ -46,7 +47,7 @@ def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Compari
     collector = Collector()
     for texts in (old, new):
         with collector.catch():
-            results.append(pipeline.render(texts, options))
+            results.append(_rendered(texts, options, new=texts is new))
     collector.raise_errors()
     before, after = map(_objects, results)
     return Comparison(report(pair(before, after), options.kube_version), results[1].warnings)
@@ -58,10 +59,23 @@ def cluster(new: Iterable[Text], options: Options) -> Comparison:
     Raises:
         MlgenError: the manifests cannot be rendered, or kubectl is missing or fails.
     """
-    result = pipeline.render(new, options)
+    result = _rendered(new, options, new=True)
     after = [_with_namespace(item, options.namespace) for item in _objects(result)]
     pairing = pair(_fetch(after), after)
     return Comparison(report(pairing, options.kube_version), result.warnings)
+
+
+def _rendered(texts: Iterable[Text], options: Options, *, new: bool) -> Result:
+    """Render one side. `only_jobs` applies to new jobs, and not to rendered manifests.
+
+    Raises:
+        MlgenError: there are errors; lists all problems.
+    """
+    result = pipeline.render(texts, replace(options, only_jobs=False))
+    if new and options.only_jobs and result.jobs and result.others:
+        others = (part.document for part in result.others)
+        raise MlgenError([each.located(foreign(each.data["kind"])) for each in others])
+    return result
 
 
 def _fetch(manifests: Iterable[Object]) -> list[Object]:

@@ -18,7 +18,7 @@ from mlgen.diff.compare import (
 )
 from mlgen.diff.effects import effects, readers
 from mlgen.kubernetes.groups import group_kind, is_built_in
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, contains_secret
 from mlgen.kubernetes.updates import Change, FieldPath, Rule, Update, dotted, rejected
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF
@@ -110,7 +110,7 @@ def _updated(
     update = Update(old, fields, new, tuple(differences), kube_version)
     refused = rejected(update)
     certain = [(field, rule) for field, rule in refused if not rule.unless]
-    secret = str(new["kind"]).removesuffix("List") == "Secret"
+    secret = any(map(contains_secret, (old, new)))
     shown = [change for change in differences if not _is_program(new, change)]
     lines = [line for change in shown for line in change_lines(change, secret=secret)]
     if shown != differences:

@@ -45,6 +45,7 @@ class Text:
         context: the documents of all input that custom resources in this text may refer to.
         others: for the kustomization of a folder, the names of the manifests in the folder. It
             contains no documents.
+        quotable: True for a single line that messages may quote.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Text:
     item: bool = False
     context: "Context | None" = field(default=None, compare=False, repr=False)
     others: tuple[str, ...] | None = None
+    quotable: bool = False
 
 
 class Context(NamedTuple):

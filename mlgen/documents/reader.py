@@ -38,6 +38,12 @@ TEMPLATE_HINT = "render the Helm chart first: helm template CHART | mlgen render
 
 TAG = "tag:yaml.org,2002:"
 
+TYPES = frozenset(("apiVersion", "kind", "Kind", "stringData"))
+"""The fields that show whether an object is a Secret."""
+
+DATA = frozenset(("data", "stringData"))
+"""The fields with the values of a Secret."""
+
 UNACCEPTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """A character that YAML does not allow (https://yaml.org/spec/1.2.2/#51-character-set)."""
 
@@ -134,6 +140,38 @@ def read_document(file: str, first_line: int, chunk: str) -> Document | list[Pro
     return _Reader(file, first_line, chunk, LOADER).document()
 
 
+def ambiguous(file: str, text: str) -> Problem | None:
+    """Return the problem of a text that YAML readers split or read differently, or None."""
+    try:
+        _Reader(file, 0, text, LOADER).check_text()
+    except _UnreadableError as error:
+        return error.problem
+    return None
+
+
+def may_be_secret(chunk: str) -> bool:
+    """Return True unless it is known that a document contains no Secret, so that it can be quoted.
+
+    If the document cannot be read, its kind must be known from the part before the error, and the
+    error must not be among the data of another object in it.
+    """
+    if len(chunk) > DOCUMENT_BYTES:
+        return True
+    for parser in (LOADER, yaml.SafeLoader):
+        reader = _Reader("", 0, chunk, parser)
+        try:
+            reader.next = _events(chunk, parser)
+            reader.read()
+        except _UnreadableError:
+            return reader.is_private
+        except yaml.YAMLError as error:
+            if getattr(error, "problem", None) not in (NO_CHARACTER, TOO_DEEP):
+                return reader.is_private
+        else:
+            return reader.has_secret
+    return reader.is_private
+
+
 def value_document(text: str) -> Document:
     """Return one value, read as YAML 1.2, with its spelling, for `--set path=value`.
 
@@ -203,10 +241,18 @@ class _Reader:
         characters: the number of characters in scalars so far, including repeated scalars.
         level: the number of mappings and lists around the current value.
         reached: the largest `level` within the current value with an anchor.
+        has_secret: True if an object in the document is a Secret, or may be one.
+        has_objects: True if the document has an object in another one.
+        kind: of the document, once it has been read.
+        masked: True if messages do not contain values.
     """
 
-    def __init__(self, file: str, first_line: int, text: str, parser: Any) -> None:
+    def __init__(
+        self, file: str, first_line: int, text: str, parser: Any, *, masked: bool = False
+    ) -> None:
         self.file, self.first_line, self.text, self.parser = file, first_line, text, parser
+        self.masked, self.kind = masked, ""
+        self.has_secret = self.has_objects = False
         self.next: Callable[[], Any] = _no_event
         self.is_json = bool(re.match(r"\s*\{", text))
         self.hint = TEMPLATE_HINT if "{{" in text else ""
@@ -224,32 +270,54 @@ class _Reader:
         own parser continues, so that all problems are reported, and the place of level 101.
         """
         try:
-            self._check_text()
+            self.check_size()
+            self.check_text()
             if not self.text.isascii() and ODD_BREAK.search(self.text):
                 self.lines = [0, *(match.end() for match in BREAK.finditer(self.text))]
             self.next = _events(self.text, self.parser)
-            data, mark = self._root()
+            data, mark = self.read()
         except _UnreadableError as error:
             return [error.problem]
         except yaml.MarkedYAMLError as error:
             if error.problem in (NO_CHARACTER, TOO_DEEP) and self.parser is not yaml.SafeLoader:
-                return _Reader(self.file, self.first_line, self.text, yaml.SafeLoader).document()
+                return self._again(yaml.SafeLoader, masked=self.masked)
+            if self.is_private and not self.masked:
+                return self._again(self.parser, masked=True)
             return [self._not_yaml(error)]
+        if self.has_secret and self.problems and not self.masked:
+            return self._again(self.parser, masked=True)
         if self.too_long:
             return [self.too_long]
         return Document(data, mark, [*bounded(self.problems)], text=self.text)
 
-    def _check_text(self) -> None:
-        """Check the text before it is parsed.
+    def _again(self, parser: Any, *, masked: bool) -> Document | list[Problem]:
+        return _Reader(self.file, self.first_line, self.text, parser, masked=masked).document()
 
-        Raises:
-            _UnreadableError: the text is too large or not YAML, or kubectl reads it differently.
+    @property
+    def is_private(self) -> bool:
+        """True if the rest of the document may contain a value of a Secret.
+
+        The kind of an object in a List or in another object may follow its data.
         """
+        is_list = self.kind.endswith("List")
+        is_data = not DATA.isdisjoint(self.path[1:])
+        return self.has_secret or not self.kind or is_list or (self.has_objects and is_data)
+
+    def check_size(self) -> None:
+        """Raise a problem if the text is too large."""
         text = self.text
         # UTF-8 encodes a character in at most 4 bytes.
         if len(text) > DOCUMENT_BYTES // 4 and len(text.encode(errors="replace")) > DOCUMENT_BYTES:
             message = f"the document is larger than {DOCUMENT_BYTES >> 20} MiB"
             self._refuse(message, "put data into a volume instead", 0, "too-large")
+
+    def check_text(self) -> None:
+        """Check the text before it is parsed.
+
+        Raises:
+            _UnreadableError: the text is not YAML, or kubectl reads it differently.
+        """
+        text = self.text
         if line := OF_KUBECTL.search(text):
             message = f'kubectl reads "{line[0]}" as the start of a document, but YAML does not'
             self._refuse(message, 'write "---" on a separate line', line.start())
@@ -278,7 +346,7 @@ class _Reader:
             line = self._place(error.context_mark).line
             if line != self._place(mark).line:
                 message += f" {error.context} that starts on line {line}"
-        if message.startswith("found character that"):
+        if message.startswith("found character that") and not self.masked:
             message = message.replace("that", f"{self.text[mark.index]!r} that", 1)
         place = self._place(mark)
         return Problem((), f"is not valid YAML: {message}", "not-yaml", hint, place=place)
@@ -298,9 +366,10 @@ class _Reader:
 
     def _note_tag(self, tag: str, place: Place) -> None:
         """Report a tag, such as `!Ref`, that is not one of YAML's own types."""
-        self._note(f"the tag {tag} is not supported", "remove the tag", place)
+        name = "" if self.masked else f" {tag}"
+        self._note(f"the tag{name} is not supported", "remove the tag", place)
 
-    def _root(self) -> tuple[Any, Mark]:
+    def read(self) -> tuple[Any, Mark]:
         """Return the value of the document, and its mark."""
         self.next()  # the start of the stream
         if isinstance(self.next(), yaml.StreamEndEvent):
@@ -382,7 +451,7 @@ class _Reader:
         """Return the value that an alias repeats, and count it."""
         anchored = self.anchors.get(alias.anchor)
         if not anchored:
-            message = f"found undefined alias '{alias.anchor}'"
+            message = "found undefined alias" + ("" if self.masked else f" '{alias.anchor}'")
             raise yaml.MarkedYAMLError(problem=message, problem_mark=alias.start_mark)
         self._count(*anchored.size, alias)
         return anchored
@@ -421,6 +490,7 @@ class _Reader:
         """
         fields: dict[str, Any] = {}
         merged: list[tuple[Any, Mark]] = []
+        above: list[tuple[set[str], Place]] = []
         first_uses: dict[str, Place] = {}
         while type(event := self.next()) is not yaml.MappingEndEvent:
             key = self._key(event)
@@ -431,6 +501,7 @@ class _Reader:
             place = self._place(key.start_mark)
             if _is_merge(key):
                 merged.append(self._value(event))
+                above.append(({*fields}, place))
                 continue
             name = self._text(key.value, place)
             self.path.append(name)
@@ -442,7 +513,43 @@ class _Reader:
                 mark.place = place  # libyaml places an omitted value after its colon
             inner[name] = mark
             self.path.pop()
-        return self._merged(merged, inner) | fields if merged else fields
+            if name in TYPES:
+                self._note_type(name, fields[name], getattr(event, "tag", None))
+        if not merged:
+            return fields
+        self._check_order(merged, above, fields)
+        return self._merged(merged, inner) | fields
+
+    def _note_type(self, name: str, value: Any, tag: str | None) -> None:
+        """Record a field that shows whether an object is a Secret.
+
+        kubectl decodes a tag such as `!!binary`.
+        """
+        word = str(value).strip()
+        is_plain = tag in (None, "!", f"{TAG}str")
+        if name == "apiVersion":
+            self.has_objects |= self.level > 1
+        elif name == "stringData" or not is_plain or word.lower().startswith("secret"):
+            self.has_secret = True
+        elif self.level == 1:
+            self.kind = word
+
+    def _check_order(
+        self, merged: list[tuple[Any, Mark]], above: list[tuple[set[str], Place]], own: Any
+    ) -> None:
+        """Report a field above a `<<` with another value of it.
+
+        In YAML, the field takes effect, and in kubectl the merged value (go-yaml v2, decode.go).
+        """
+        for (value, _), (names, place) in zip(merged, above, strict=True):
+            for source in value if isinstance(value, list) else [value]:
+                inner = source if isinstance(source, dict) else {}
+                for name in inner:
+                    if name in names and inner[name] != own[name]:
+                        self.path.append(name)
+                        message = f'kubectl replaces "{name}" above by the value that << merges'
+                        self._note(message, "write << first", place)
+                        self.path.pop()
 
     def _key(self, event: Any) -> Any:
         """Return the scalar of a key; None, with a problem, if the key is not a scalar."""
@@ -529,7 +636,7 @@ class _Reader:
         try:
             return read(text), text
         except ValueError:
-            message = f"expected {description}, got {text[:60]}"
+            message = f"expected {description}, got {'another' if self.masked else text[:60]}"
             self._note(message, hint, place)
             return text, None
 

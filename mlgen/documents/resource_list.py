@@ -4,8 +4,8 @@ A ResourceList is the input and output of a KRM function, in kustomize and kpt:
 https://github.com/kubernetes-sigs/kustomize/blob/master/cmd/config/docs/api-conventions/functions-spec.md
 
 Spans let `output.resource_list` keep the text of items that it does not replace. YAML readers
-differ: `defaultMode: 0644` is 420 in Kubernetes, and 644 in YAML 1.2. Events are read one after the
-other and then dropped, so memory does not depend on the content of the text.
+differ: `defaultMode: 0644` is 420 in Kubernetes, and 644 in YAML 1.2. Events and items are read one
+after the other and then dropped, so memory does not depend on the content of the text.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,8 @@ import yaml
 
 from mlgen.bounds import DEPTH, DOCUMENTS
 from mlgen.documents.files import Text
-from mlgen.documents.reader import LOADER, TOO_DEEP
+from mlgen.documents.document import Document
+from mlgen.documents.reader import LOADER, TOO_DEEP, ambiguous, read_document
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Key
 from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
@@ -147,7 +148,8 @@ class Item:
         place: its line and column, from 0.
         owner: the name of its field, or "".
         before: the offset of the key of that field.
-        words: the strings at the paths in `WORDS`, and the text of a scalar, by path.
+        words: the texts of the scalars at the paths in `WORDS`, and of a scalar itself, by path.
+        problems: its own, as the reader of documents reports them.
     """
 
     source: str
@@ -159,6 +161,22 @@ class Item:
     owner: str = ""
     before: int = 0
     words: dict[ValuePath, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def read(self) -> None:
+        """Read the item as a document. If that is not possible, its words stay as they are."""
+        document = read_document(self.origin, 0, self.text)
+        if not isinstance(document, Document):
+            self.problems = document
+            return
+        self.problems = document.problems
+        self.words = {}
+        for path in WORDS:
+            value = document.data
+            for step in path:
+                value = value.get(step) if isinstance(value, dict) else None
+            if not isinstance(value, dict | list | None):
+                self.words[path] = document.texts.get(path, str(value))
 
     @property
     def text(self) -> str:
@@ -285,10 +303,12 @@ class Reading:
         inner = step.path[ITEM if in_item else 1 :]
         # Within a key that is a mapping itself, there is no value yet.
         if part and inner in WORDS and step.depth == len(step.path):
-            part.words.setdefault(inner, getattr(step.event, "value", ""))
+            part.words[inner] = getattr(step.event, "value", "")
 
     def _start_field(self, event: Any, name: str) -> None:
         self._key = event.start_mark.index
+        if type(event) is yaml.AliasEvent or name == "<<":
+            self._report("expected a string as key", event)
         if name in self.fields and name != RESULTS:
             self._report(f'duplicate key "{name}"', event)
 
@@ -416,6 +436,8 @@ def read(text: Text) -> ResourceList:
     if text.problem:
         raise MlgenError([text.problem])
     source = text.text.lstrip(BYTE_ORDER_MARK)
+    if problem := ambiguous(text.name, source):
+        raise MlgenError([problem])
     try:
         reading = _reading(text.name, source, LOADER)
     except yaml.YAMLError as error:
@@ -425,10 +447,13 @@ def read(text: Text) -> ResourceList:
         raise _failed(f"is not valid YAML: {reason}", place, code="not-yaml") from None
     root = reading.check()
     config = reading.fields.get(CONFIG)
+    config = config if config and config.node == MAPPING else None
+    for item in [*reading.items, *([config] if config else [])]:
+        item.read()
     return ResourceList(
         text=source,
         items=tuple(reading.items),
-        config=config if config and config.node == MAPPING else None,
+        config=config,
         fields=tuple(reading.values),
         lines=_lines(source, root, reading),
         flow=root.flow and source.strip() == source[root.start : root.end],

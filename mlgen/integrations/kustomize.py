@@ -14,7 +14,7 @@ from mlgen.documents import overrides
 from mlgen.documents import resource_list as resourcelist
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
-from mlgen.documents.resource_list import LOCAL, Item, ResourceList
+from mlgen.documents.resource_list import LOCAL, WORDS, Item, ResourceList
 from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Object
@@ -66,12 +66,17 @@ def _rendered(resource_list: ResourceList, options: Options) -> tuple[Replacemen
         except MlgenError as error:
             problems += _located(config, error.problems)
     others = [item for item in resource_list.items if _is_foreign(item) and not item.local]
-    if options.only_jobs:
-        problems += _not_jobs(resource_list)
+    problems += _not_jobs(resource_list) if options.only_jobs else []
+    jobs = _jobs(resource_list)
+    rendered = {index for index, _ in jobs}
+    for number, item in enumerate(resource_list.items):
+        if number not in rendered:
+            each = item.problems
+            each = each if options.only_jobs else [one for one in each if one.path in WORDS]
+            problems += _located(item, each)
     walk = Walk(OBJECTS, strict=options.strict)
     walk.reserve(item.key for item in others)
     spool, numbers = Spool(), dict[int, int]()
-    jobs = _jobs(resource_list)
     texts = dialects.in_context(Text(item.origin, item.text) for _, item in jobs)
     for (index, item), text in zip(jobs, texts, strict=False):
         known = len(walk.problems)
@@ -106,11 +111,10 @@ def _not_jobs(resource_list: ResourceList) -> Problems:
     passes its own Kptfile, and kustomize a copy of the functionConfig of a generator.
     """
     config = resource_list.config
-    content = _content(config) if config else None
     problems = Problems()
     for item in resource_list.items:
         is_kptfile = (group_of(item.version), item.kind) == ("kpt.dev", "Kptfile")
-        if item.local and (is_kptfile or (config and _content(item) == content)):
+        if item.local and _is_single(item) and (is_kptfile or _is_copy(item, config)):
             continue
         if _is_foreign(item):
             problems.append((item, _at(item, checks.foreign(item.kind))))
@@ -122,13 +126,23 @@ def _not_jobs(resource_list: ResourceList) -> Problems:
     return problems
 
 
-def _content(item: Item) -> Any:
-    """Return the data of an object without annotations; the problems if it cannot be read."""
+def _is_single(item: Item) -> bool:
+    """Return False for an object with `items`: kubectl applies them instead, whatever its kind."""
+    return "items" not in _content(item)
+
+
+def _is_copy(item: Item, config: Item | None) -> bool:
+    """Return True for a copy of the functionConfig, up to annotations."""
+    return config is not None and _content(item) == _content(config)
+
+
+def _content(item: Item) -> dict[str, Any]:
+    """Return the data of an object without annotations; {} if it cannot be read."""
     (document,) = read_documents(Text(item.origin, item.text))
     if isinstance(document, list):
-        return document
-    data = document.data
-    metadata = data.get("metadata") if isinstance(data, dict) else None
+        return {}
+    data: dict[str, Any] = document.data
+    metadata = data.get("metadata")
     if not isinstance(metadata, dict):
         return data
     return data | {"metadata": {name: metadata[name] for name in metadata if name != "annotations"}}
@@ -209,6 +223,8 @@ def _with(options: Options, name: str, text: str) -> Options:
     """
     if name in READERS:
         field, read = READERS[name]
+        if name == "namespace" and options.site:
+            options.site.require_namespace(text)
         return replace(options, **{field: read(text)})
     if name == "set":
         lines = filter(None, map(str.strip, text.splitlines()))

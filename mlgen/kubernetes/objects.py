@@ -71,6 +71,17 @@ def memory(value: Any, counted: set[int]) -> int:
     return total
 
 
+def contains_secret(value: Any) -> bool:
+    """Return True for a Secret, or an object with a Secret in it, such as a List."""
+    if isinstance(value, list):
+        return any(map(contains_secret, value))
+    if not isinstance(value, dict):
+        return False
+    has_kind = str(value.get("kind")).startswith("Secret")
+    has_values = has_kind and ("data" in value or "metadata" in value)
+    return has_values or "stringData" in value or any(map(contains_secret, value.values()))
+
+
 def without_nulls(value: Any) -> Any:
     """Return data without null fields, which the API server treats as omitted. Keeps list items."""
     if isinstance(value, dict):

@@ -9,15 +9,16 @@ refer to sections of the standard.
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
-from mlgen.documents.chunks import split
+from mlgen.documents.chunks import is_blank, split
 from mlgen.documents.files import Text
+from mlgen.documents.reader import may_be_secret
 from mlgen.output.columns import counted
 from mlgen.output.terminal import safe, safe_json
 from mlgen.problems import Place, Problem, dotted
@@ -204,9 +205,6 @@ MAX_WIDTH = 100
 BEFORE = 30
 """The number of characters of a longer line that are shown before the value."""
 
-SECRET = re.compile(r"""kind["']?\s*:\s*["']?Secret(?:List)?\b""")
-"""A pattern that matches in the text of every Secret."""
-
 LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"?|\'(?:\'\'|[^\'])*\'?')
@@ -227,7 +225,8 @@ def excerpt(place: Place, source: Text) -> tuple[str, str]:
 
     Both are "" if the text does not contain the line, or contains it in a Secret.
     """
-    rows, number = visible(source.text), place.line - source.line - 1
+    rows = [source.text] if source.quotable else visible(source.text)
+    number = place.line - source.line - 1
     if not 0 <= number < len(rows) or not rows[number].strip():
         return "", ""
     return _marked(rows[number], place.column - 1)
@@ -235,16 +234,20 @@ def excerpt(place: Place, source: Text) -> tuple[str, str]:
 
 @lru_cache(maxsize=1)
 def visible(text: str) -> list[str]:
-    """Return the lines of a text; "" for those of a document with a Secret.
+    """Return the lines of a text; "" for those of a document that may contain a Secret.
 
     Cached, because consecutive problems are mostly in one text.
     """
     rows = LINE_BREAK.split(text)
-    for first, chunk in split(text) if SECRET.search(text) else ():
-        if SECRET.search(chunk):
-            count = len(LINE_BREAK.split(chunk))
-            rows[first : first + count] = [""] * count
+    for first, chunk in secrets(text):
+        count = len(LINE_BREAK.split(chunk))
+        rows[first : first + count] = [""] * count
     return rows
+
+
+def secrets(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each document of a text that may contain a Secret, with the lines before it."""
+    yield from (part for part in split(text) if not is_blank(part[1]) and may_be_secret(part[1]))
 
 
 def _marked(row: str, start: int) -> tuple[str, str]:

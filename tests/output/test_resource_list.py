@@ -144,7 +144,7 @@ def lists(draw):
             )
         others = draw(st.lists(st.sampled_from(FIELDS), unique_by=lambda text: text[:9]))
         text = "\n".join(draw(st.permutations([*head, block, *others])))
-    before = draw(st.sampled_from(["", "", "# c\n", "---\n", "%YAML 1.1\n---\n"]))
+    before = draw(st.sampled_from(["", "", "# c\n", "---\n", "%YAML 1.2\n---\n"]))
     after = draw(st.sampled_from(["", "\n", "\n", "\n\n# end\n", "\n...\n"]))
     text = before + text + after
     return draw(st.sampled_from([text, text, text.replace("\n", "\r\n")]))
