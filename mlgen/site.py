@@ -87,7 +87,7 @@ class Site:
         return namespace if self.sets_namespace else None
 
     def without_namespace(self) -> "Site":
-        """Return the defaults for a tool that sets the namespace. An enforced one stays enforced."""
+        """Return the defaults for a tool that sets the namespace. Job files must not change it."""
         return replace(self, sets_namespace=False)
 
     def require_namespace(self, namespace: str) -> None:

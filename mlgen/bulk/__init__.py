@@ -18,7 +18,7 @@ from mlgen.dialects import pieces
 from mlgen.documents.files import Text
 from mlgen.output import folder, manifests
 from mlgen.output.manifests import Piece
-from mlgen.output.problems import visible
+from mlgen.output.problems import line
 from mlgen.output.spool import FullError, Spool, Stored
 from mlgen.output.summary import verdict
 from mlgen.pipeline import Outcome, Part, Walk, too_many_bytes
@@ -154,10 +154,9 @@ def _lines_of(text: Text, problems: Iterable[Problem]) -> Iterator[Text]:
     """Yield the lines with problems of a text, each as a separate text."""
     places = [problem.place for problem in problems if problem.place]
     numbers = {place.line - text.line - 1 for place in places if place.file == text.name}
-    rows = visible(text.text) if numbers else []
     for number in sorted(numbers):
-        if 0 <= number < len(rows) and rows[number]:
-            yield Text(text.name, rows[number], line=text.line + number, quotable=True)
+        if row := line(text.text, number):
+            yield Text(text.name, row, line=text.line + number, quotable=True)
 
 
 class Gathered(Walk):

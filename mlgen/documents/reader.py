@@ -157,6 +157,7 @@ def may_be_secret(chunk: str) -> bool:
     """
     if len(chunk) > DOCUMENT_BYTES:
         return True
+    chunk = UNACCEPTABLE.sub("?", chunk)
     for parser in (LOADER, yaml.SafeLoader):
         reader = _Reader("", 0, chunk, parser)
         try:
@@ -281,14 +282,12 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             if error.problem in (NO_CHARACTER, TOO_DEEP) and self.parser is not yaml.SafeLoader:
                 return self._again(yaml.SafeLoader, masked=self.masked)
-            if self.is_private and not self.masked:
-                return self._again(self.parser, masked=True)
-            return [self._not_yaml(error)]
+            is_safe = self.masked or not self.is_private
+            return [self._not_yaml(error)] if is_safe else self._again(self.parser, masked=True)
         if self.has_secret and self.problems and not self.masked:
             return self._again(self.parser, masked=True)
-        if self.too_long:
-            return [self.too_long]
-        return Document(data, mark, [*bounded(self.problems)], text=self.text)
+        document = Document(data, mark, [*bounded(self.problems)], text=self.text)
+        return [self.too_long] if self.too_long else document
 
     def _again(self, parser: Any, *, masked: bool) -> Document | list[Problem]:
         return _Reader(self.file, self.first_line, self.text, parser, masked=masked).document()

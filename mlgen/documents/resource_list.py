@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 import yaml
 
 from mlgen.bounds import DEPTH, DOCUMENTS
-from mlgen.documents.files import Text
 from mlgen.documents.document import Document
+from mlgen.documents.files import Text
 from mlgen.documents.reader import LOADER, TOO_DEEP, ambiguous, read_document
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Key

@@ -153,15 +153,16 @@ def _replaced(
 def _patterns() -> tuple[re.Pattern[bytes], ...]:
     """Return patterns for a document that may be a job, for its apiVersion, and for its kind.
 
-    The first pattern matches in every job, and in few other documents. The other two identify a job
-    that cannot be parsed.
+    The first pattern matches in every job: in its group, or in an escape sequence in it. The other
+    two identify a job that cannot be parsed.
     """
     groups = "|".join(map(re.escape, sorted(dialects.groups())))
     kinds = "|".join(sorted({KIND, *(kind for _, kind in dialects.kinds())}))
     version = rf"""apiVersion["']?\s*:\s*["']?(?:{groups})/"""
+    any_job = rf"(?:{groups})/|\\[xuU/\r\n]"
     kind = rf"""kind["']?[ \t]*:[ \t]*["']?(?:{kinds})\b"""
     line = """(?m)^["']?"""
-    return tuple(re.compile(text.encode()) for text in (version, line + version, line + kind))
+    return tuple(re.compile(text.encode()) for text in (any_job, line + version, line + kind))
 
 
 def _is_job(document: Document | list[Problem], chunk: bytes) -> bool:

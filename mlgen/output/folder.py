@@ -18,7 +18,7 @@ from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import DECIDES
 from mlgen.output import files
 from mlgen.output.manifests import Piece, headed
-from mlgen.output.problems import secrets
+from mlgen.output.problems import has_secret
 from mlgen.output.spool import Stored
 from mlgen.output.unified import unified
 from mlgen.output.yaml import verbatim, yaml_text
@@ -223,7 +223,7 @@ def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
 
 def _is_secret(name: str, texts: Iterable[str]) -> bool:
     """Return True if a file contains a Secret, or did, independent of its name."""
-    return "secret" in name.split("_")[-2:-1] or any(any(secrets(text)) for text in texts)
+    return "secret" in name.split("_")[-2:-1] or any(map(has_secret, texts))
 
 
 def _lines(text: str) -> list[str]:

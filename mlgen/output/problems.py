@@ -9,7 +9,8 @@ refer to sections of the standard.
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -225,29 +226,37 @@ def excerpt(place: Place, source: Text) -> tuple[str, str]:
 
     Both are "" if the text does not contain the line, or contains it in a Secret.
     """
-    rows = [source.text] if source.quotable else visible(source.text)
-    number = place.line - source.line - 1
-    if not 0 <= number < len(rows) or not rows[number].strip():
-        return "", ""
-    return _marked(rows[number], place.column - 1)
+    row = source.text if source.quotable else line(source.text, place.line - source.line - 1)
+    return _marked(row, place.column - 1) if row.strip() else ("", "")
+
+
+def line(text: str, number: int) -> str:
+    """Return the line with an index; "" if there is none, or its document may contain a Secret."""
+    rows, starts, chunks = _lines(text)
+    if not 0 <= number < len(rows):
+        return ""
+    chunk = chunks[bisect_right(starts, number) - 1]
+    return "" if _is_hidden(chunk) else rows[number]
 
 
 @lru_cache(maxsize=1)
-def visible(text: str) -> list[str]:
-    """Return the lines of a text; "" for those of a document that may contain a Secret.
+def _lines(text: str) -> tuple[list[str], list[int], list[str]]:
+    """Return the lines of a text, and the first line and the text of each document.
 
     Cached, because consecutive problems are mostly in one text.
     """
-    rows = LINE_BREAK.split(text)
-    for first, chunk in secrets(text):
-        count = len(LINE_BREAK.split(chunk))
-        rows[first : first + count] = [""] * count
-    return rows
+    starts, chunks = zip(*split(text), strict=True) if text else ((0,), ("",))
+    return LINE_BREAK.split(text), [*starts], [*chunks]
 
 
-def secrets(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each document of a text that may contain a Secret, with the lines before it."""
-    yield from (part for part in split(text) if not is_blank(part[1]) and may_be_secret(part[1]))
+@lru_cache(maxsize=64)
+def _is_hidden(chunk: str) -> bool:
+    return not is_blank(chunk) and may_be_secret(chunk)
+
+
+def has_secret(text: str) -> bool:
+    """Return True if a document of a text may contain a Secret."""
+    return any(_is_hidden(chunk) for _, chunk in split(text))
 
 
 def _marked(row: str, start: int) -> tuple[str, str]:
