@@ -117,6 +117,21 @@ SECRETS = {
     "escape": f'{SECRET}stringData: {{k: "\\z hunter2"}}\n',
     "json": json.dumps(ITEM),
     "list": f"apiVersion: v1\nkind: List\nitems:\n- {json.dumps(ITEM)}\n",
+    "escaped-kind": '{"kind": "\\u0053ecret", "stringData": {"k": [hunter2}\n',
+    "binary-kind": "kind: !!binary U2VjcmV0\nstringData: {k: !hunter2 x}\n",
+    "alias-as-kind": "metadata: {name: &a Secret}\nkind: *a\ndata: {k: !hunter2 x}\n",
+    "kind-after-data": "apiVersion: v1\ndata: {k: hunter2, l: [hunter2}\nkind: Secret\n",
+    "kind-twice": f"{SECRET}stringData:\n  k: hunter2\n  k: hunter2\nkind: ConfigMap\n",
+    "job-after-secret": f"{SECRET}stringData: {{k: hunter2}}\n{JOB}",
+    "secret-after-job": f"{VALID}{SECRET[4:]}stringData: {{k: hunter2, wrong: [hunter2}}\n",
+    "no-kind": "apiVersion: v1\nstringData: {k: hunter2, k: !hunter2 a}\n",
+    "other-case": "apiVersion: v1\nkind: secret\ndata: {k: hunter2, l: [hunter2}\n",
+    "alias": f"{SECRET}stringData: {{k: *hunter2}}\n",
+    "tag": f"{SECRET}stringData: {{k: !hunter2 a, l: !!int hunter2}}\n",
+    "control-character": f"{SECRET}stringData: {{k: hunter2\x01}}\n",
+    "in-a-list": "apiVersion: v1\nkind: List\nitems:\n- {data: {k: hunter2, l: [hunter2}\n",
+    "in-a-wrapper": "apiVersion: a/v1\nkind: Wrapper\nspec:\n  template:\n    apiVersion: v1\n"
+    "    data: {k: hunter2, l: [hunter2}\n",
     "env": VALID.replace("wrong: shown", "env: {HF_TOKEN: hunter2hunter2}"),
     "address": VALID.replace(
         "wrong: shown",
@@ -136,6 +151,29 @@ def test_an_excerpt_shows_no_value_of_a_secret(command, name, tmp_path):
 
     assert "hunter2" not in out + err
     assert "wrong: shown" in out + err
+    assert "hunter2" not in run("verify", "--color", "always", file)[1]
+    assert "hunter2" not in run("argo", "--color", "always", file)[2]
+    assert "hunter2" not in run("convert", "--color", "always", file)[2]
+
+
+LINES = {
+    "in-a-job": (f"{JOB}  roles: {{worker: [}}\n", "roles: {worker: [}"),
+    "volume-of-data": (f"{VALID}  volumes: {{data: {{mountPath: [}}}}\n", "mountPath: [}"),
+    "tag": (f"{VALID}  env: {{A: !Ref x}}\n", "the tag !Ref is not supported"),
+    "alias": (f"{VALID}  env: {{A: *x}}\n", "undefined alias 'x'"),
+    "control-character": (f"{VALID}  args: [\x07]\n", "args: [\\x07]"),
+    "config-map": ("kind: ConfigMap\ndata: {k: [}\n", "data: {k: [}"),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_an_excerpt_shows_a_line_that_is_known_not_to_be_of_a_secret(name, tmp_path):
+    text, shown = LINES[name]
+    (tmp_path / "a.yaml").write_text(text)
+
+    _, out, _ = run("validate", "--color", "always", tmp_path / "a.yaml")
+
+    assert shown in out
 
 
 def test_control_characters_of_a_message_do_not_reach_the_terminal():
