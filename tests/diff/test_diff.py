@@ -475,3 +475,13 @@ def test_no_value_of_a_secret_is_printed(field, written):
     assert result.exit_code == 3
     assert "*** -> ***" in result.stdout
     assert not {"aHVu", "dGVy", "hun", "ter"} & set(re.findall(r"\w+", result.stdout))
+
+
+def test_no_value_of_a_secret_in_another_object_is_printed(written):
+    secrets = (manifest("Secret", "key", data={"k": text}) for text in ("aHVu", "dGVy"))
+    old, new = (written(manifest("Wrapper", "a", spec={"parts": [each]})) for each in secrets)
+
+    result = run("diff", old, new)
+
+    assert (3, True) == (result.exit_code, "*** -> ***" in result.stdout)
+    assert not {"aHVu", "dGVy", "hun", "ter"} & set(re.findall(r"\w+", result.stdout))

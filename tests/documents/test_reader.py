@@ -136,7 +136,7 @@ def test_aliases_are_expanded_and_have_the_place_of_their_anchor():
     ("text", "value"),
     [
         ("<<: *x\n  p: 3", {"p": 3, "q": 2}),
-        ("p: 3\n  <<: *x", {"p": 3, "q": 2}),
+        ("p: 1\n  <<: *x", {"p": 1, "q": 2}),
         ("<<: [*x, *y]", {"p": 1, "q": 2, "r": 8}),
         ("<<: [*y, *x]", {"p": 9, "q": 2, "r": 8}),
         ("<<: {p: 5}", {"p": 5}),
@@ -147,6 +147,23 @@ def test_own_keys_override_merged_ones_and_earlier_sources_override_later_ones(t
     merged = data(f"x: &x {{p: 1, q: 2}}\ny: &y {{p: 9, r: 8}}\na:\n  {text}\n")["a"]
 
     assert value == merged
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a: 1\n<<: {b: 2}\n", 0),
+        ("<<: {a: 2}\na: 1\n", 0),
+        ("a: 1\n<<: {a: 1}\n", 0),
+        ("a: 1\n<<: {a: 2}\n", 2),
+        ("a: 1\n<<: [{b: 1}, {a: 2}]\n", 2),
+        ("<<: {a: 2}\na: 1\n<<: {a: 3}\n", 3),
+    ],
+)
+def test_a_merge_below_a_key_that_it_replaces_in_kubectl_is_an_error(text, line):
+    found = [(problem.place.line, problem.path) for problem in read(text).problems]
+
+    assert ([(line, ("a",))] if line else []) == found
 
 
 def test_a_merged_value_has_the_place_where_it_is_written():

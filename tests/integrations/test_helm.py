@@ -247,6 +247,10 @@ def test_a_job_is_recognized_in_any_form_of_yaml(ends):
         f"--- # Helm\n{JOB}",
         f"%YAML 1.2\n---\n{JOB}",
         f"\ufeff{JOB}",
+        JOB.replace("apiVersion: mlgen.dev/v1alpha1", 'apiVersion: "mlgen\\x2edev/v1alpha1"'),
+        JOB.replace("apiVersion: mlgen.dev/v1alpha1", 'apiVersion: "mlgen.\\\n  dev\\/v1alpha1"'),
+        JOB.replace("apiVersion: mlgen.dev/v1alpha1", "? apiVersion\n: >-\n  mlgen.dev/v1alpha1"),
+        JOB.replace("apiVersion: mlgen.dev", '"api\\u0056ersion": &a mlgen.dev'),
         json.dumps(load(JOB)),
         json.dumps(load(JOB), indent=2),
     ]

@@ -404,6 +404,49 @@ def test_only_jobs_accepts_a_copy_of_the_config_and_a_kptfile(config):
     assert (0, 0) == (status, err.count("[foreign-object]"))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<<: {{items: []}}\n{resource_list(item(JOB))}",
+        resource_list(item(JOB)).replace("kind:", "a: &i items\n*i : []\nkind:", 1),
+        f"%TAG ! tag:yaml.org,2002:\n---\n{resource_list(item(JOB))}",
+    ],
+    ids=["merge", "alias", "directive"],
+)
+def test_a_list_that_readers_read_differently_is_an_error(text):
+    status, out, _ = krm(text)
+
+    assert (1, "") == (status, out)
+
+
+@pytest.mark.parametrize("kind", ["&a TrainingJob", '"Trainin\\x67Job"', "!!str TrainingJob"])
+def test_an_item_is_a_job_by_its_value_in_any_spelling(kind):
+    spelt = resource_list(item(JOB.replace("kind: TrainingJob", f"kind: {kind}")))
+
+    assert krm(resource_list(item(JOB)))[:2] == krm(spelt)[:2]
+
+
+@pytest.mark.parametrize("options", [[], ["--only-jobs"]], ids=["all", "only-jobs"])
+@pytest.mark.parametrize(
+    "twice", ["kind: Secret", "apiVersion: v2", "metadata: {name: a, namespace: a, name: b}"]
+)
+def test_an_item_whose_identity_is_ambiguous_is_an_error(twice, options):
+    other = f"- kind: ConfigMap\n  apiVersion: v1\n  metadata: {{name: a}}\n  {twice}\n"
+    text = resource_list(item(JOB), other)
+
+    status, out, err = krm(text, *options)
+
+    assert (1, True) == (status, out.startswith(text))
+    assert "duplicate key" in err
+
+
+def test_an_item_with_other_duplicate_keys_passes_unless_only_jobs_reads_it():
+    text = resource_list(item(JOB), "- {kind: ConfigMap, apiVersion: v1, data: {a: b, a: c}}\n")
+
+    assert 0 == krm(text)[0]
+    assert "duplicate key" in krm(text, "--only-jobs")[2]
+
+
 CONFIGS = {
     "of-another-kind": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}",
     "of-a-near-kind": "{apiVersion: mlgen.dev/v1, kind: TrainingJob, metadata: {name: mnist}}",
