@@ -279,8 +279,9 @@ def ssh_secret(name: str, namespace: str | None) -> None:
     from mlgen.output.ssh_secret import secret
 
     config = site()
+    default = config.namespace if config else None
     try:
-        click.echo(secret(name, namespace or (config and config.namespace)), nl=False)
+        click.echo(secret(name, namespace or default), nl=False)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="NAME") from None
     except RuntimeError as error:
