@@ -317,6 +317,8 @@ TRICKS = {
     "case": BINDING.replace("kind", "Kind", 1) + "kind: ClusterRoleBinding\n",
     "blank-in-kind": BINDING.replace("ClusterRoleBinding", '"ClusterRoleBinding "'),
     "odd-version": BINDING.replace("rbac.authorization.k8s.io/v1\n", "rbac.authorization.k8s.io\n"),
+    "wrapper": "apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nmetadata: {name: a}\n"
+    f"spec: {{components: [{{template: {AS_JSON}}}]}}\n",
     "json": AS_JSON,
     "json-after-json": json.dumps(yaml.safe_load(JOB)) + "\n" + AS_JSON,
     "yaml-1.1": f"%YAML 1.1\n---\n{BINDING}",

@@ -41,9 +41,6 @@ TAG = "tag:yaml.org,2002:"
 TYPES = frozenset(("apiVersion", "kind", "Kind", "stringData"))
 """The fields that show whether an object is a Secret."""
 
-DATA = frozenset(("data", "stringData"))
-"""The fields with the values of a Secret."""
-
 UNACCEPTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """A character that YAML does not allow (https://yaml.org/spec/1.2.2/#51-character-set)."""
 
@@ -243,7 +240,8 @@ class _Reader:
         level: the number of mappings and lists around the current value.
         reached: the largest `level` within the current value with an anchor.
         has_secret: True if an object in the document is a Secret, or may be one.
-        has_objects: True if the document has an object in another one.
+        has_objects: True if the document has an object in or after another one.
+        has_version: True if an apiVersion has been read.
         kind: of the document, once it has been read.
         masked: True if messages do not contain values.
     """
@@ -253,7 +251,7 @@ class _Reader:
     ) -> None:
         self.file, self.first_line, self.text, self.parser = file, first_line, text, parser
         self.masked, self.kind = masked, ""
-        self.has_secret = self.has_objects = False
+        self.has_secret = self.has_objects = self.has_version = False
         self.next: Callable[[], Any] = _no_event
         self.is_json = bool(re.match(r"\s*\{", text))
         self.hint = TEMPLATE_HINT if "{{" in text else ""
@@ -299,8 +297,8 @@ class _Reader:
         The kind of an object in a List or in another object may follow its data.
         """
         is_list = self.kind.endswith("List")
-        is_data = not DATA.isdisjoint(self.path[1:])
-        return self.has_secret or not self.kind or is_list or (self.has_objects and is_data)
+        is_data = "stringData" in self.path or (self.has_objects and "data" in self.path)
+        return self.has_secret or not self.kind or is_list or is_data
 
     def check_size(self) -> None:
         """Raise a problem if the text is too large."""
@@ -527,7 +525,8 @@ class _Reader:
         word = str(value).strip()
         is_plain = tag in (None, "!", f"{TAG}str")
         if name == "apiVersion":
-            self.has_objects |= self.level > 1
+            self.has_objects |= self.level > 1 or self.has_version
+            self.has_version = True
         elif name == "stringData" or not is_plain or word.lower().startswith("secret"):
             self.has_secret = True
         elif self.level == 1:

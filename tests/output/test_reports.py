@@ -129,6 +129,8 @@ SECRETS = {
     "alias": f"{SECRET}stringData: {{k: *hunter2}}\n",
     "tag": f"{SECRET}stringData: {{k: !hunter2 a, l: !!int hunter2}}\n",
     "control-character": f"{SECRET}stringData: {{k: hunter2\x01}}\n",
+    "data-after-job": f"{VALID}apiVersion: v1\ndata: {{k: hunter2, l: [hunter2}}\nkind: Secret\n",
+    "texts-after-job": f"{VALID}stringData: {{k: hunter2, l: [hunter2}}\n",
     "in-a-list": "apiVersion: v1\nkind: List\nitems:\n- {data: {k: hunter2, l: [hunter2}\n",
     "in-a-wrapper": "apiVersion: a/v1\nkind: Wrapper\nspec:\n  template:\n    apiVersion: v1\n"
     "    data: {k: hunter2, l: [hunter2}\n",
