@@ -275,8 +275,8 @@ def _write_success_policy(jobset: JobSet) -> None:
         if not jobset.builder.collector.has_errors:
             jobset.report("no-pods", source)
         return
-    before = [jobset.completed_before(decider, jobset.jobs) for decider in deciders]
-    completed, is_any = frozenset[str]().union(*before), operator.value == "Any"
+    before, is_any = jobset.completed_before(), operator.value == "Any"
+    completed = frozenset[str]().union(*(before[decider.name] for decider in deciders))
     deciders = [decider for decider in deciders if is_any or decider.name not in completed]
     roles = [role for job in deciders for role in job.roles]
     if roles[1:]:

@@ -203,18 +203,22 @@ class JobSet(Resource):
             if name.value not in known:
                 self.report("unknown-name", name, hint=choice(name.value, known))
 
-    def completed_before(self, job: ReplicatedJob, jobs: Iterable[ReplicatedJob]) -> frozenset[str]:
-        """Return the names of the replicated Jobs in `jobs` that complete before `job` starts.
+    def completed_before(self) -> dict[str, frozenset[str]]:
+        """Return the names of the running Jobs that complete before each of them starts.
 
-        There are none if Kueue manages the job, because Kueue suspends and resumes its Jobs.
+        There are none if Kueue manages the job, because Kueue suspends and resumes its Jobs. The
+        Jobs are in order, so those that a Job depends on come before it.
         """
-        completed = frozenset[str]()
-        for dependency in job.source.get("dependsOn").items() if self.gang != "kueue" else ():
-            for other in jobs:
-                if other.name == dependency.value["name"] and other.first_index < job.first_index:
-                    completed |= self.completed_before(other, jobs)
+        completed: dict[str, frozenset[str]] = {}
+        for job in self.running:
+            found = set[str]()
+            for dependency in job.source.get("dependsOn").items() if self.gang != "kueue" else ():
+                name = dependency.value["name"]
+                if name in completed:
+                    found |= completed[name]
                     if dependency.value["status"] == "Complete":
-                        completed |= {other.name}
+                        found.add(name)
+            completed[job.name] = frozenset(found)
         return completed
 
     def write_startup_order(self) -> None:

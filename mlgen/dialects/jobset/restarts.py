@@ -42,7 +42,7 @@ def read_restarts(jobset: JobSet) -> None:
     running = jobset.running
     for job in jobset.jobs:
         job.failures = tuple(_failures(jobset, job))
-    peers = {job.name: _peers(jobset, job, running) for job in running}
+    peers = _peers(jobset)
     for job in running:
         # All Jobs that wait for a step come after it, and none of them is its peer.
         mine = peers[job.name]
@@ -103,11 +103,15 @@ def _reaction(jobset: JobSet, job: ReplicatedJob, reason: str) -> tuple[str, boo
     return row["restarts"] if is_allowed else "", row["counts"], source
 
 
-def _peers(jobset: JobSet, job: ReplicatedJob, jobs: list[ReplicatedJob]) -> frozenset[str]:
-    """Return the names of the other replicated Jobs that can run at the same time."""
-    before = jobset.completed_before(job, jobs)
-    after = {each.name for each in jobs if job.name in jobset.completed_before(each, jobs)}
-    return frozenset(each.name for each in jobs) - before - after - {job.name}
+def _peers(jobset: JobSet) -> dict[str, frozenset[str]]:
+    """Return the names of the other replicated Jobs that can run at the same time, for each."""
+    before = jobset.completed_before()
+    after = {name: {name} for name in before}
+    for name, others in before.items():
+        for other in others:
+            after[other].add(name)
+    names = frozenset(before)
+    return {name: names - before[name] - after[name] for name in before}
 
 
 def _gang(jobs: list[ReplicatedJob], peers: dict[str, frozenset[str]]) -> list[ReplicatedJob]:
