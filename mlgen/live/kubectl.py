@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlgen.kubernetes.objects import Object
@@ -19,13 +19,24 @@ from mlgen.problems import MlgenError, Problem
 from mlgen.resources import table
 
 CAUSES: dict[str, Any] = table("kubernetes/kubectl")
-"""Causes of a kubectl failure (missing, unreachable, forbidden, other), with texts and hints."""
+"""Causes of a kubectl failure, with texts and hints."""
+
+NO_SERVER = ("no contact", "no context")
+"""Causes of a failed first contact. It is not repeated."""
 
 TIMEOUT = "--request-timeout=60s"
 """Without this option, kubectl waits forever for an API server that does not respond."""
 
 LEAST = 2.0
 """Seconds that kubectl gets after the deadline, for a last read."""
+
+PROMPT_SECONDS = 1.0
+"""Seconds after which a first response is late. Then mlgen also reads the kubeconfig, within the
+same time, so that a message contains the address of the API server."""
+
+CONTACT_SECONDS = 4.0
+"""Seconds until the first response of the API server, which may need a credential plugin. kubectl
+does not bound a plugin, so it is then stopped. A command therefore fails within five seconds."""
 
 SILENCE = 20.0
 """Seconds without a line after which `Kubectl.lines` yields None."""
@@ -58,6 +69,12 @@ class Outcome:
         return " ".join(errors or lines or ["no error message"]).removeprefix("error: ")
 
     @property
+    def is_answer(self) -> bool:
+        """True if the API server responded, even with an error."""
+        answered = "Error from server" in self.stderr or self.cause == "forbidden"
+        return not self.status or answered
+
+    @property
     def cause(self) -> str:
         """The cause of the failure according to its message, as a key of CAUSES."""
         causes = ("forbidden", "unreachable")
@@ -74,11 +91,13 @@ class Kubectl:
         kubeconfig: the path of a kubeconfig; "" for kubectl's default.
         deadline: the time of `time.monotonic` at which `outcome` stops kubectl. kubectl itself
             repeats requests after their timeout, and waits for programs that return credentials.
+        contacted: set once the API server has responded. Copies share it.
     """
 
     context: str = ""
     kubeconfig: str = ""
     deadline: float = math.inf
+    contacted: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
     @property
     def left(self) -> float:
@@ -94,25 +113,83 @@ class Kubectl:
     def outcome(
         self, *words: str, namespace: str | None = None, stdin: str | None = None
     ) -> Outcome:
-        """Run kubectl and return its exit status and output.
+        """Run kubectl and return its exit status and output, after the first contact.
 
         Raises:
-            KubectlError: kubectl cannot be started, or does not end by the deadline.
+            KubectlError: kubectl cannot be started, does not end by the deadline, or has never
+                reached the API server.
+        """
+        self._contact()
+        timeout = None if self.deadline == math.inf else max(self.left, LEAST)
+        with self._started(*words, TIMEOUT, namespace=namespace) as process:
+            outcome = _ended(process, timeout, stdin)
+        if outcome is None:
+            raise KubectlError("the API server does not respond", "unreachable")
+        return outcome
+
+    def _contact(self) -> None:
+        """Request the version of the API server, unless it has responded before.
+
+        Later requests may take longer, and are repeated while the server is unreachable.
+
+        Raises:
+            KubectlError: kubectl cannot be started, or does not reach the API server.
+        """
+        if self.contacted.is_set():
+            return
+        seconds = min(CONTACT_SECONDS, max(self.left, LEAST))
+        end, server = time.monotonic() + seconds, ""
+        limit = f"--request-timeout={CONTACT_SECONDS:.0f}s"
+        with self._started("get", "--raw", "/version", limit) as process:
+            outcome = _ended(process, min(seconds, PROMPT_SECONDS))
+            if outcome is None:  # read the address meanwhile
+                server = self._server()
+                outcome = _ended(process, max(end - time.monotonic(), 0.0))
+        if outcome and outcome.is_answer:
+            self.contacted.set()
+        elif outcome and outcome.cause != "unreachable":
+            raise failure(outcome)
+        else:
+            server = server or self._server()
+            message = f"cannot reach the API server {server}".rstrip()
+            reason = outcome.message if outcome else "it does not respond"
+            cause = "no contact" if server else "no context"
+            is_over = outcome is None and seconds < CONTACT_SECONDS  # the caller's deadline
+            raise KubectlError(f"{message}: {reason}", "unreachable" if is_over else cause)
+
+    def _server(self) -> str:
+        """Return the address of the API server and its context; "" if there is no context."""
+        path = "jsonpath={.clusters[0].cluster.server} of the context {.current-context}"
+        with self._started("config", "view", "--minify", "-o", path) as process:
+            outcome = _ended(process, PROMPT_SECONDS)
+        if outcome is None:
+            return f"of the context {self.context}" if self.context else "of the current context"
+        return "" if outcome.status else outcome.stdout.strip()
+
+    @contextlib.contextmanager
+    def _started(
+        self, *words: str, namespace: str | None = None
+    ) -> "Generator[subprocess.Popen[str]]":
+        """Start kubectl, and kill it at the end if it still runs.
+
+        Raises:
+            KubectlError: kubectl cannot be started.
         """
         try:
-            process = subprocess.run(  # noqa: S603 - kubectl from the user's PATH
-                self.command(*words, TIMEOUT, namespace=namespace),
-                input=stdin or "",
-                capture_output=True,
+            process = subprocess.Popen(  # noqa: S603 - kubectl from the user's PATH
+                self.command(*words, namespace=namespace),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 text=True,
-                check=False,
-                timeout=None if self.deadline == math.inf else max(self.left, LEAST),
             )
         except OSError as error:
             raise _not_installed(error) from None
-        except subprocess.TimeoutExpired:
-            raise KubectlError("the API server does not respond", "unreachable") from None
-        return Outcome(process.returncode, process.stdout, process.stderr)
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def text(self, *words: str, namespace: str | None = None, stdin: str | None = None) -> str:
         """Run kubectl and return its stdout.
@@ -158,6 +235,7 @@ class Kubectl:
         Raises:
             KubectlError: kubectl is not installed, or failed (raised after the last line).
         """
+        self._contact()
         command = self.command(*words, namespace=namespace)
         try:
             process = subprocess.Popen(  # noqa: S603 - kubectl from the user's PATH
@@ -182,6 +260,17 @@ class Kubectl:
                     raise failure(Outcome(process.returncode, "", errors))
             finally:
                 process.terminate()
+
+
+def _ended(
+    process: "subprocess.Popen[str]", seconds: float | None, stdin: str | None = None
+) -> Outcome | None:
+    """Return the outcome of a process; None if it has not ended after some seconds."""
+    try:
+        stdout, stderr = process.communicate(stdin or "", seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    return Outcome(process.returncode, stdout, stderr)
 
 
 def _read(process: "subprocess.Popen[str]", found: "queue.Queue[str]") -> None:

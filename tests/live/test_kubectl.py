@@ -5,7 +5,9 @@ import os
 import stat
 import time
 from contextlib import closing
+from dataclasses import replace
 
+import click
 import pytest
 from click.testing import CliRunner
 from support import ROOT
@@ -17,11 +19,11 @@ from mlgen.live.kubectl import Kubectl, KubectlError, Outcome, parsed
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-    """Replace kubectl with a shell script."""
+    """Replace kubectl with a shell script, whose API server can be reached."""
 
-    def program(text):
+    def program(text, contact="exit 0"):
         file = tmp_path / "kubectl"
-        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.write_text(f'#!/bin/sh\ncase "$*" in *--raw*/version*) {contact}; esac\n{text}\n')
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
         return tmp_path
@@ -117,6 +119,112 @@ def test_wait_ends_in_time_if_the_api_server_never_responds(program, monkeypatch
 
     assert 124 == result.exit_code
     assert result.stderr == "the API server does not respond\ntimed out; not finished: bert\n"
+
+
+LIVE = [
+    ("doctor", "JOB"),
+    ("status", "JOB"),
+    ("logs", "JOB"),
+    ("wait", "JOB"),
+    ("delete", "JOB", "--yes"),
+    ("diff", "JOB", "--live"),
+]
+"""Commands that contact the cluster."""
+
+FLAGS = {"logs": ["--follow", "--previous"], "status": ["--watch"], "delete": ["--claims"]}
+"""Their options that change what they request."""
+
+EACH = [
+    (*words, *more) for words in LIVE for more in ((), *zip(FLAGS.get(words[0], []), strict=True))
+]
+
+
+def test_all_commands_that_contact_the_cluster_are_known():
+    context = click.Context(main)
+    commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    names = {
+        name
+        for name, command in commands.items()
+        if {"--context", "--live"} & {option for item in command.params for option in item.opts}
+    }
+
+    assert names == {words[0] for words in LIVE}
+
+
+@pytest.mark.parametrize("words", EACH, ids=" ".join)
+@pytest.mark.parametrize(
+    ("contact", "reason"),
+    [
+        ("exec sleep 600", "it does not respond"),
+        (
+            "echo 'Unable to connect to the server: dial tcp: i/o timeout' >&2; exit 1",
+            "Unable to connect to the server: dial tcp: i/o timeout",
+        ),
+        (
+            "echo 'Unable to connect to the server: getting credentials: exec: x' >&2; exit 1",
+            "Unable to connect to the server: getting credentials: exec: x",
+        ),
+    ],
+    ids=["silent", "unreachable", "credentials"],
+)
+def test_a_command_without_a_cluster_ends_at_once(program, monkeypatch, words, contact, reason):
+    folder = program('echo "$@" >> "${0%/*}/calls"; echo https://a of the context b', contact)
+    monkeypatch.setattr(module, "CONTACT_SECONDS", 0.5)
+    monkeypatch.setattr("mlgen.live.doctor.programs", lambda _: [])
+    job = str(ROOT / "fixtures/pytorch-static.yaml")
+
+    result = CliRunner().invoke(main, [job if word == "JOB" else word for word in words])
+
+    text = f"cannot reach the API server https://a of the context b: {reason}"
+    assert text in " ".join((result.stdout + result.stderr).split())
+    assert 1 == result.exit_code
+    (call,) = (folder / "calls").read_text().splitlines()
+    assert call.startswith("config view --minify")
+
+
+def test_without_a_context_the_hint_is_to_select_one(program):
+    refused = "The connection to the server localhost:8080 was refused"
+    program("exit 1", f"echo '{refused}' >&2; exit 1")
+
+    with pytest.raises(KubectlError, match="set KUBECONFIG") as raised:
+        Kubectl().text("get")
+
+    assert raised.value.message == f"cannot reach the API server: {refused}"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "error: You must be logged in to the server (Unauthorized)",
+        "Error from server (Forbidden): forbidden: User a cannot get path /version",
+        "Error from server (ServiceUnavailable): the server is currently unable to handle",
+    ],
+)
+def test_an_error_of_the_api_server_is_a_contact(program, answer):
+    program("echo a", f"echo '{answer}' >&2; exit 1")
+
+    assert "a\n" == Kubectl().text("get")
+
+
+def test_what_was_connected_is_not_contacted_again(program):
+    folder = program("echo a", 'echo >> "${0%/*}/contacts"; exit 0')
+    kubectl = Kubectl()
+
+    for _ in range(2):
+        assert "a\n" == replace(kubectl, deadline=time.monotonic() + 600).text("get")
+
+    assert "\n" == (folder / "contacts").read_text()
+
+
+def test_wait_ends_in_time_before_the_first_contact(program, monkeypatch):
+    program("echo https://a of the context b", "exec sleep 600")
+    monkeypatch.setattr(module, "LEAST", 0.5)
+    words = ["wait", str(ROOT / "fixtures/pytorch-static.yaml"), "--timeout", "0s"]
+
+    result = CliRunner().invoke(main, words, catch_exceptions=False)
+
+    assert 124 == result.exit_code
+    assert "it does not respond\ntimed out; not finished: bert\n" in result.stderr
 
 
 def test_lines_come_while_kubectl_runs(program, monkeypatch):

@@ -9,7 +9,7 @@ from shlex import quote
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
 from mlgen.live.doctor.job import devices, dry_run, needs, queue, quotas, rights
 from mlgen.live.doctor.report import DATA, Patient, Row, Section, has_missing, row
-from mlgen.live.kubectl import CAUSES, Kubectl, KubectlError, failure
+from mlgen.live.kubectl import CAUSES, NO_SERVER, Kubectl, KubectlError, failure
 from mlgen.result import Rendered
 
 TOOL_SECONDS = 10.0
@@ -42,9 +42,11 @@ def examine(
     try:
         rows += versions(kubectl, target)
     except KubectlError as error:
-        if error.cause != "missing":
+        if error.cause == "missing":
+            return [("this machine", [*rows, row("no kubectl", message=error.message)])]
+        if error.cause not in NO_SERVER:
             raise
-        return [("this machine", [*rows, row("no kubectl", message=error.message)])]
+        rows.append(row("no server", message=error.message, hint=CAUSES[error.cause]["hint"]))
     title = "the cluster" if jobs else "this machine and the cluster"
     sections = [(title, rows)]
     if has_missing(sections):
