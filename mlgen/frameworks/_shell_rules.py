@@ -72,14 +72,18 @@ Doubts = Iterator[Problem]
 
 def command_problems(topology: Topology) -> Doubts:
     """Return the problems of the command lines of all roles."""
-    for name, spec in topology.job.roles.items():
+    roles = topology.job.roles
+    ranks_by_mpi = "launcher" in roles or any(
+        not launch.launcher.in_each_pod for spec in roles.values() for launch in launches_of(spec)
+    )
+    for name, spec in roles.items():
         words = [(script.text, script.path) for script in scripts_of(spec)]
         breaks = [(word, path) for text, path in words if (word := cut(text))]
         for word, path in breaks:
             yield problem("line-break", ("roles", name, *path), word=word)
         yield from _line_ends(spec)
         env = {variable for role in roles_of(topology, name) for variable in role.env}
-        yield from _batch_variables(topology.job, spec, env)
+        yield from _batch_variables(spec, env, ranks_by_mpi=ranks_by_mpi)
         yield from _programs(spec)
         yield from _scripts(spec)
         yield from _daemons(topology.job, spec)
@@ -88,19 +92,14 @@ def command_problems(topology: Topology) -> Doubts:
             yield from (each for check in checks for each in check(topology.job, spec, launch))
 
 
-def _batch_variables(job: TrainingJob, spec: RoleSpec, env: Collection[str]) -> Doubts:
+def _batch_variables(spec: RoleSpec, env: Collection[str], *, ranks_by_mpi: bool) -> Doubts:
     """Report variables of batch systems, unless the script has a default, a test or a value.
 
     Args:
-        job: the job.
         spec: the role.
         env: the names of its variables from mlgen.
+        ranks_by_mpi: True if a launcher of the job gives its processes their ranks.
     """
-    ranks_by_mpi = "launcher" in job.roles or any(
-        not launch.launcher.in_each_pod
-        for each in job.roles.values()
-        for launch in launches_of(each)
-    )
     for script in () if spec.may_have_more_env else scripts_of(spec):
         for name in _undefined(script):
             systems = COMMANDS["batch_systems"].items()
