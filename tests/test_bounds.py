@@ -1,5 +1,7 @@
 """A text that exceeds a limit is rejected at the value that exceeds it, before rendering."""
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from mlgen import MlgenError, Options, bulk, pipeline
 from mlgen.cli import main
 from mlgen.documents import files
 from mlgen.documents.files import Text
+from mlgen.frameworks import _capacity
 from mlgen.objects import errors
 from mlgen.output import spool
 
@@ -102,6 +105,115 @@ def test_workloads_that_repeat_a_text_too_often(monkeypatch):
 
     assert problem.message.startswith("the 301 workloads of the job have 2 MiB together")
     assert problem.code == "too-large"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"env": {f"V{i}": "x" for i in range(200)}}, "repeats env with up to 200 entries"),
+        (
+            {"volumes": {f"v{i}": {"mountPath": f"/v{i}", "emptyDir": {}} for i in range(200)}},
+            "repeats volumes with up to 200 entries",
+        ),
+        (
+            {"tolerations": [{"key": f"k{i}", "operator": "Exists"} for i in range(200)]},
+            "repeats tolerations with up to 200 entries",
+        ),
+        (
+            {
+                "initContainers": [{"name": f"i{i}", "image": "y"} for i in range(20)],
+                "env": {f"V{i}": "x" for i in range(20)},
+            },
+            "repeats env, also in up to 20 init containers, with up to 20 entries",
+        ),
+    ],
+)
+def test_fields_that_many_roles_repeat(monkeypatch, fields, message):
+    monkeypatch.setattr(_capacity, "JOB_BYTES", 300_000)
+    roles = {f"r{number}": {} for number in range(60)}
+    spec = {"framework": "generic", "image": "y", "successPolicy": {"role": "r0"}, "roles": roles}
+    text = f"{JOB}spec: {json.dumps(spec | fields)}"
+    (problem,) = rejected(text)
+
+    assert f"each of the 60 roles {message}" in problem.message
+    assert problem.code == "too-large"
+
+
+def chain(count):
+    return [[number - 1] if number else [] for number in range(count)]
+
+
+def layers(count):
+    """Pairs of nodes, of which each depends on both nodes of the pair before."""
+    return [[2 * (n // 2) - 2, 2 * (n // 2) - 1] if n > 1 else [] for n in range(count)]
+
+
+def complete(count):
+    return [list(range(number)) for number in range(count)]
+
+
+def jobset(graph, status):
+    jobs = []
+    for number, before in enumerate(graph):
+        depends = [{"name": f"j{other}", "status": status} for other in before]
+        pod = {"spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "y"}]}}
+        job = {"name": f"j{number}", "template": {"spec": {"template": pod}}}
+        jobs.append(job | ({"dependsOn": depends} if depends else {}))
+    return f"{JOBSET}spec: {json.dumps({'replicatedJobs': jobs})}"
+
+
+def volcano(graph, status):
+    probe = {"readinessProbe": {"exec": {"command": ["a"]}}} if status == "Ready" else {}
+    tasks = []
+    for number, before in enumerate(graph):
+        container = {"name": "m", "image": "y", **probe}
+        task = {"name": f"j{number}", "replicas": 1}
+        task["template"] = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+        tasks.append(task | ({"dependsOn": {"name": [f"j{n}" for n in before]}} if before else {}))
+    return f"{VOLCANO}spec: {json.dumps({'tasks': tasks})}"
+
+
+def native(graph, status):
+    roles = {
+        f"j{number}": {"waitFor": [{"role": f"j{n}", "until": status} for n in before]}
+        for number, before in enumerate(graph)
+    }
+    spec = {"framework": "generic", "image": "y", "successPolicy": {"role": f"j{len(graph) - 1}"}}
+    return f"{JOB}spec: {json.dumps(spec | {'options': {'addresses': False}, 'roles': roles})}"
+
+
+def calls_of(text):
+    """Return the number of calls of functions in a render."""
+    count = 0
+
+    def counted(_frame, event, _argument):
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        pipeline.render([Text("job.yaml", text)], Options())
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("status", ["Complete", "Ready"])
+@pytest.mark.parametrize("write", [jobset, volcano, native])
+@pytest.mark.parametrize(("graph", "size"), [(chain, 16), (layers, 16), (complete, 8)])
+def test_the_work_grows_with_the_dependencies(graph, size, write, status):
+    small, middle, large = (graph(size * factor) for factor in (1, 2, 4))
+    calls_of(write(small, status))  # import modules
+    counts = [calls_of(write(each, status)) for each in (small, middle, large)]
+    # Twice the nodes are four times the dependencies of a complete graph.
+    most = 4.5 if graph is complete else 2.5
+    assert counts[2] - counts[1] < most * (counts[1] - counts[0])
+
+
+@pytest.mark.parametrize("graph", [chain, layers])
+def test_a_jobset_with_many_dependencies(graph):
+    pipeline.render([Text("job.yaml", jobset(graph(200), "Complete"))], Options())
 
 
 @pytest.mark.parametrize(

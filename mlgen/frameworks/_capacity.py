@@ -15,7 +15,24 @@ from mlgen.topology import Role
 ENTRY = len('{"name":, "value":}')
 """The number of characters that a variable has in a manifest beyond those in a job file."""
 
-ROLES_HINT = "use fewer roles, or put long values into a volume"
+VOLUME = len('{"name":,"mountPath":}')
+"""The least number of characters of a volume, and of its mount, in a manifest."""
+
+REPEATED = {
+    "env": "env",
+    "args": "args",
+    "command": "command",
+    "volumes": "volumes",
+    "init_containers": "initContainers",
+    "tolerations": "tolerations",
+    "env_from": "envFrom",
+    "node_selector": "nodeSelector",
+    "affinity": "affinity",
+    "topology_spread_constraints": "topologySpreadConstraints",
+    "templates": "template",
+}
+"""The fields that the workload of each role contains, by their names in a `RoleSpec`."""
+
 HOST_HINT = "use fewer replicas, or remove network.host, so that they share a Job"
 
 
@@ -38,17 +55,42 @@ class Size:
         self._require_bytes(job)
 
     def _require_bytes(self, job: TrainingJob) -> None:
-        """Check the least size of the workloads: what each role repeats of the job file."""
+        """Check the least size of the workloads: what each role repeats of the job file.
+
+        Init containers have the variables and mounts of the training container.
+        """
         sizes: dict[int, int] = {}
-        total = 0
+
+        def size_of(value: object) -> int:
+            if id(value) not in sizes:
+                sizes[id(value)] = len(json.dumps(value, default=str))
+            return sizes[id(value)]
+
+        total = dict.fromkeys(REPEATED, 0)
         for spec in job.roles.values():
-            total += len(spec.env) * ENTRY
-            for value in (spec.env, spec.args, spec.command, *spec.templates):
-                if id(value) not in sizes:
-                    sizes[id(value)] = len(json.dumps(value, default=str))
-                total += sizes[id(value)]
-            if total > JOB_BYTES:
-                raise MlgenError([self._too_many_bytes(spec, ROLES_HINT)])
+            containers = 1 + len(spec.init_containers)
+            for name in REPEATED:
+                value = getattr(spec, name)
+                if name == "volumes":  # a ConfigMap contains the texts of files
+                    size = len(value) * VOLUME * (containers + 1)
+                elif name == "env":
+                    size = (size_of(value) + len(value) * ENTRY) * containers
+                else:
+                    size = sum(map(size_of, value)) if name == "templates" else size_of(value)
+                total[name] += size
+            if sum(total.values()) > JOB_BYTES:
+                name = max(REPEATED, key=lambda name: total[name])
+                raise MlgenError([self._too_many_repeated(job, name, REPEATED[name])])
+
+    def _too_many_repeated(self, job: TrainingJob, name: str, field: str) -> Problem:
+        """Return the problem of a field that the roles repeat too often."""
+        counts = [len(getattr(spec, name)) for spec in job.roles.values()]
+        init = max(len(spec.init_containers) for spec in job.roles.values())
+        containers = f", also in up to {init:,} init containers," if init else ""
+        known = {"roles": len(counts), "count": max(counts), "containers": containers}
+        spec = next(iter(job.roles.values()))
+        values = {"spec": spec, "field": field, "most": JOB_BYTES >> 20} | known
+        return problem("too-many-repeated", **values)
 
     def require(self, spec: RoleSpec, objects: int) -> None:
         """Check that this number of additional objects is within the limit.
