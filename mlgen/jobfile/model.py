@@ -181,7 +181,7 @@ class GiveUpAfter:
     pending_seconds: int = 0
     start_failures: int = 3
     start_seconds: int = 60
-    disruptions: int = 0
+    disruptions: int = 1000
 
 
 @dataclass(frozen=True)

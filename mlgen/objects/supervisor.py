@@ -145,6 +145,7 @@ DEFAULTS: dict[str, Any] = {
     "ttlSeconds": None,
     "startFailures": 3,
     "startSeconds": 60,
+    "disruptions": 1000,
     "backoffResetSeconds": 3600,
 }
 """The defaults of fields in `mlgen/runtime/plan.py` for which 0 is not the default."""

@@ -6,6 +6,7 @@ the first that fails.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -39,20 +40,23 @@ NO_START = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 """The kubelet's reasons for a container that it repeatedly tries to start
 (pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime/kuberuntime_container.go)."""
 
-DEVICE, DISRUPTION, REJECTION, STALL, EXIT = KINDS = (
+DEVICE, DISRUPTION, REJECTION, LIMIT, STALL, EXIT = KINDS = (
     "device",
     "disruption",
     "rejection",
+    "limit",
     "stall",
     "exit",
 )
 """Kinds of failures, sorted by which explains the others: a pod with an unhealthy device, a
-disrupted pod, a pod that the kubelet rejects, training that hangs, a container that failed."""
+disrupted pod, a pod that the kubelet rejects, a pod that the kubelet evicts because it exceeds a
+limit of its own, training that hangs, a container that failed."""
 
 VERBS = {
     DEVICE: "has an unhealthy device",
     DISRUPTION: "was disrupted",
     REJECTION: "was rejected by the kubelet",
+    LIMIT: "was evicted",
 }
 
 MAX_DEVICES = 4
@@ -64,6 +68,19 @@ KUEUE = "TerminationTarget"
 EVICTIONS = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated")
 """Reasons of a pod that was ended by its node (pkg/kubelet/eviction, nodeshutdown)."""
 
+OWN_LIMIT = re.compile(
+    r'Usage of EmptyDir volume "[^"]*" exceeds the limit'
+    r"|Pod ephemeral local storage usage exceeds the total limit of containers"
+    r"|Container \S+ exceeded its local ephemeral storage limit"
+)
+"""The start of the kubelet's message about a pod that exceeds a limit in its own manifest. A pod
+that is evicted because its node is short of a resource has another message (pkg/kubelet/eviction,
+helpers.go and localStorageEviction in eviction_manager.go, Kubernetes 1.25 to 1.37)."""
+
+KILLED = 137
+"""The exit code of such a pod, as of one that exceeds its memory limit. The kubelet sends SIGTERM a
+second before SIGKILL, so the program may exit with any code."""
+
 CRASHES = (132, 135, 136, 139)
 """SIGILL, SIGBUS, SIGFPE, SIGSEGV: crashes, even after SIGTERM."""
 
@@ -74,7 +91,7 @@ class Failure:
 
     time: str
     code: int
-    """The exit code of a container; 0 for other kinds."""
+    """The exit code of a container, or KILLED; 0 for other kinds."""
     reason: str
     pod: str
     retryable: bool
@@ -108,6 +125,17 @@ def is_cut_off(pod: Object) -> bool:
     ready = condition(pod, "Ready", "False")
     gated = ready and ready["reason"] == "ReadinessGatesNotReady"
     return bool(ready and not gated and condition(pod, "ContainersReady"))
+
+
+def own_limit(pod: Object) -> str:
+    """Return the kubelet's message if it evicted a pod that exceeds a limit of its own, or "".
+
+    The kubelet sets DisruptionTarget only when its node is short of a resource. A pod may still
+    have this condition, because other components also set it.
+    """
+    status = pod["status"]
+    message = str(status.get("message") or "") if status.get("reason") == "Evicted" else ""
+    return message.strip(" .") if OWN_LIMIT.match(message) else ""
 
 
 def disruption(pod: Object, stopped: float | None = None) -> str:
@@ -184,13 +212,14 @@ def _is_excess(observed: Object, pod: Object) -> bool:
 def _failures(
     plan: Plan, seen: Seen, item: Workload, pod: Object, stopped: float | None
 ) -> Iterator[Failure]:
-    """Yield the failures of a pod: a disruption, a rejection, or failed containers."""
+    """Yield the failures of a pod: a disruption, an eviction, a rejection, failed containers."""
     status, name, node = pod["status"], pod["metadata"]["name"], pod["spec"]["nodeName"]
     created, told = pod["metadata"]["creationTimestamp"], told_at(pod)
     by_name = {each["name"]: each for each in containers(pod)}
     main = by_name.get(item.container, {"state": {}})["state"].get("terminated") or {}
     early = seconds(main.get("finishedAt") or created) < told and not is_behind(pod)
-    if main.get("exitCode") == 0 and (early or told == float("inf")):
+    limit = own_limit(pod)
+    if not limit and main.get("exitCode") == 0 and (early or told == float("inf")):
         if status["phase"] == "Failed":
             # Another container failed, so the Job replaces the pod, but its peers have ended.
             code = max(last_end(each).get("exitCode", 0) for each in by_name.values())
@@ -201,6 +230,11 @@ def _failures(
     if devices and main.get("exitCode") != 0:
         reason = ", ".join(devices[:MAX_DEVICES])
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DEVICE)
+        return
+    if limit:
+        if item.retryable != ALONE:
+            end = {**main, "exitCode": KILLED, "reason": limit}
+            yield replace(_exit(plan, item, pod, item.container, end), kind=LIMIT)
         return
     if reason := disruption(pod, stopped):
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DISRUPTION)

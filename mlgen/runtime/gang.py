@@ -21,7 +21,7 @@ from mlgen.runtime.cluster import (
     rewound,
     unfinished,
 )
-from mlgen.runtime.failures import DISRUPTION, EXIT, Failure, failures, first
+from mlgen.runtime.failures import DISRUPTION, EXIT, LIMIT, Failure, failures, first
 from mlgen.runtime.times import stamp
 
 if TYPE_CHECKING:
@@ -173,7 +173,10 @@ def judged(plan: Plan, state: State, now: float) -> State:
     cause, text = state.cause, job_status.why(state)
     if not cause or cause.is_disruption:
         if plan.disruptions and state.disturbed >= plan.disruptions:
-            text += f" after {state.disturbed} disruptions (runPolicy.giveUpAfter.disruptions)"
+            text += f" after {state.disturbed} disruptions"
+            if plan.backoff_reset_seconds:
+                text += f" with less than {plan.backoff_reset_seconds} s of running between them"
+            text += " (runPolicy.giveUpAfter.disruptions)"
             return ended(state, now, DISRUPTED, "TooManyDisruptions", text)
         until = now + _delay(plan, state.disturbed)
         state = replace(state, disruptions=state.disruptions + 1, disturbed=state.disturbed + 1)
@@ -182,7 +185,7 @@ def judged(plan: Plan, state: State, now: float) -> State:
     if not cause.retryable:
         text += ", which restartPolicy does not retry"
         return ended(state, now, code, cause.reason, text)
-    if cause.kind == EXIT:
+    if cause.kind in (EXIT, LIMIT):
         row = state.quick + 1 if cause.code == state.quick_code else 1
         state = replace(state, quick=row if cause.quick else 0, quick_code=cause.code)
     if plan.start_failures and state.quick >= plan.start_failures:

@@ -73,8 +73,10 @@ class Plan:
     """A failure is quick if the training container ran for less than this."""
     backoff_reset_seconds: int = 3600
     """After this time with all replicas running, earlier failures no longer count."""
-    disruptions: int = 0
-    """The limit of restarts after disruptions."""
+    disruptions: int = 1000
+    """The limit of restarts after disruptions without `backoff_reset_seconds` of running between
+    them. The default takes more than three days of delays alone. To reach it in a week on spot
+    nodes, the gang must be disrupted every ten minutes, and never run for an hour."""
     crashes: int = 0
     """The limit of restarts of a container that crash-loops."""
     image_seconds: int = 0

@@ -221,7 +221,8 @@ def _without_exit_code(case: _Case, *, disrupted: bool) -> str:
 
 def _together(case: _Case, *, counted: bool) -> str:
     subject = f"{case.scope} restart together" if case.scope else "all restart"
-    limit = case.plan.get("backoffLimit", 0) if counted else case.plan.get("disruptions", INT32_MAX)
+    plan = {**DEFAULTS, **case.plan}
+    limit = plan.get("backoffLimit", 0) if counted else plan["disruptions"] or INT32_MAX
     return f"{subject}{_times(limit)}" if limit else JOB_FAILS
 
 

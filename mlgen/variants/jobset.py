@@ -57,7 +57,7 @@ KEPT = (
 def without_policies(job: TrainingJob) -> TrainingJob:
     """Return the job without the policies that JobSet does not have."""
     kept = {name: getattr(job.run_policy, name) for name in KEPT}
-    never = GiveUpAfter(crashes=0, image_pull_seconds=0, start_failures=0)
+    never = GiveUpAfter(crashes=0, image_pull_seconds=0, start_failures=0, disruptions=0)
     policy = RunPolicy(**kept, give_up_after=never, backoff_reset_seconds=0, avoid_nodes="Never")
     return replace(job, run_policy=policy, jobset=True, supervisor=True)
 

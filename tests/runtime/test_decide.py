@@ -111,6 +111,8 @@ def pod(  # noqa: PLR0913
         container["allocatedResourcesStatus"] = [{"name": "x/gpu", "resources": devices}]
     if "rejected" in more:
         status["reason"] = more["rejected"]
+    if "evicted" in more:
+        status.update(reason="Evicted", message=more["evicted"])
     if "index" in more:
         metadata["labels"] = {"batch.kubernetes.io/job-completion-index": str(more["index"])}
     spec = {"nodeName": more.get("node", "n")}
@@ -406,6 +408,17 @@ W0 = pod(phase="Failed", code=137, at=-2)
 W1 = pod("w-1", phase="Failed", code=1, at=-1)
 DRAINED = {"DisruptionTarget": "True"}
 CUT_OFF = {"Ready": "False", "ContainersReady": "True"}
+EVICTED = {
+    "an emptyDir": 'Usage of EmptyDir volume "cache" exceeds the limit "10Gi". ',
+    "the pod": "Pod ephemeral local storage usage exceeds the total limit of containers 9Gi. ",
+    "a container": 'Container main exceeded its local ephemeral storage limit "8Gi". ',
+}
+"""The kubelet's messages about pods that exceed their own limits."""
+SHORT = (
+    "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 9Mi. "
+    "Container main was using 7Gi, request is 0, has larger consumption of ephemeral-storage. "
+)
+PRESSED = "The node had condition: [DiskPressure]. "
 STOP = {
     "a retryable code": ((W0, W1), ("Stopping", "w-0 exited with code 137")),
     "on a tie, the higher code": (
@@ -440,6 +453,14 @@ STOP = {
     "deleted": ((pod(deleted=-1, code=1, at=0),), ("Stopping", "w-0 on n was disrupted: Deleted")),
     "evicted without a code": (
         (pod(phase="Failed", empty=True, rejected="Evicted"),),
+        ("Stopping", "w-0 on n was disrupted: Evicted"),
+    ),
+    "evicted because its node is short of storage": (
+        (pod(phase="Failed", code=137, evicted=SHORT, conditions=DRAINED),),
+        ("Stopping", "w-0 on n was disrupted: DisruptionTarget"),
+    ),
+    "evicted from a node under pressure": (
+        (pod(phase="Failed", empty=True, evicted=PRESSED),),
         ("Stopping", "w-0 on n was disrupted: Evicted"),
     ),
     "rejected by the kubelet": (
@@ -608,6 +629,57 @@ def test_failures_count_for_ever_without_a_reset():
     start = replace(SPENT, running=NOW - 1e6)
 
     assert after(replace(GANG, backoff_reset_seconds=0), seen(W0, state=start)).spent == 1
+
+
+@pytest.mark.parametrize("conditions", [{}, DRAINED])
+@pytest.mark.parametrize("code", [0, 1, 137, 143])
+@pytest.mark.parametrize("limit", EVICTED)
+def test_a_pod_that_exceeds_its_own_limit_has_failed(limit, code, conditions):
+    evicted = pod(
+        phase="Failed", code=code, at=-1, ran=70, evicted=EVICTED[limit], conditions=conditions
+    )
+    peer = pod("w-1", phase="Failed", code=1, at=-2)  # which would not be retried
+    stopped = seen(peer, evicted, state=STOPPING, **QUIET)
+    spent = seen(peer, evicted, state=replace(SPENT, phase="Stopping"), **QUIET)
+
+    assert after(GANG, seen(peer, evicted)).phase == "Stopping"
+    state, last = after(GANG, stopped), after(GANG, spent)
+
+    assert ("BackingOff", 1, 0) == (state.phase, state.restarts, state.disruptions)
+    assert ("Ended", "BackoffLimitExceeded", 137) == (last.phase, last.reason, last.code)
+    why = f"w-0 on n was evicted: {EVICTED[limit].strip(' .')}"
+    assert f"{why} after 1 restarts (runPolicy.backoffLimit)" == last.message
+
+
+def test_a_pod_that_exceeds_its_own_limit_soon_after_each_start_ends_the_job_early():
+    evicted = pod(phase="Failed", code=143, ran=30, evicted=EVICTED["a container"])
+    state = replace(STOPPING, quick=2, quick_code=137)
+    plan = replace(GANG, start_failures=3, backoff_limit=100)
+
+    assert after(plan, seen(evicted, state=state, **QUIET)).reason == "StartFailed"
+
+
+def test_a_replica_that_restarts_alone_and_exceeds_its_own_limit_does_not_restart_the_gang():
+    server = replace(SERVER, retryable="alone")
+    plan = replace(GANG, workloads=(WORKER, server))
+    for text, phase in ((EVICTED["an emptyDir"], "Running"), (SHORT, "Stopping")):
+        conditions = {} if phase == "Running" else DRAINED
+        evicted = pod("ps-0", "mnist-ps", "Failed", code=137, evicted=text, conditions=conditions)
+        assert after(plan, seen(pod(), pod("w-1"), evicted)).phase == phase
+
+
+def test_disruptions_have_a_bound_by_default():
+    lost = pod(phase="Failed", conditions=DRAINED)
+    states = [replace(STOPPING, disturbed=count) for count in (999, 1000)]
+    before, state = (after(GANG, seen(lost, state=each, **QUIET)) for each in states)
+
+    assert ("BackingOff", "TooManyDisruptions") == (before.phase, state.reason)
+    assert state.message == (
+        "w-0 on n was disrupted: DisruptionTarget after 1000 disruptions with less than 3600 s of"
+        " running between them (runPolicy.giveUpAfter.disruptions)"
+    )
+    never = replace(GANG, disruptions=0)
+    assert after(never, seen(lost, state=states[1], **QUIET)).phase == "BackingOff"
 
 
 def test_disruptions_have_a_bound_if_the_user_sets_one():
