@@ -160,8 +160,24 @@ def _workload(topology: Topology, role: Role) -> Object:
         "container": "" if role.spec.main_container == MAIN else role.spec.main_container,
         "retryable": _retryable(topology.job, role),
         "toleratesFailure": role.tolerates_failure,
+        "awaits": list(dict.fromkeys(_awaits(topology, role))),
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def _awaits(topology: Topology, role: Role) -> Iterator[tuple[str, int, int]]:
+    """Yield the Jobs that each replica of a role awaits, each with a range of indexes.
+
+    The replicas of a gang restart together, so none of them awaits a replica that has ended.
+    """
+    waits = () if role.gang else role.waits
+    for other in topology.roles:
+        for each in waits:
+            hosts = each.hosts
+            own = other.index is None or hosts.first <= other.index < hosts.first + hosts.count
+            if other.name == each.role and own and not other.serves:
+                first, count = (hosts.first, hosts.count) if other.index is None else (0, 1)
+                yield workload_name(topology.job, other), first, count
 
 
 def _retryable(job: TrainingJob, role: Role) -> str | list[int] | None:

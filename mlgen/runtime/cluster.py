@@ -126,6 +126,19 @@ def lowest_succeeded(observed: Object) -> int | None:
     return int(found[0]) if found else None
 
 
+def any_succeeded(observed: Object | None, first: int, count: int) -> int | None:
+    """Return the lowest succeeded index of a Job in a range; None if there is none."""
+    status = observed["status"] if observed else {}
+    end = ending(observed)
+    # A plain Job, which has one replica, has no indexes.
+    text = status.get("completedIndexes") or ("0" if end and ENDS[end["type"]] else "")
+    for low, high in re.findall(r"(\d+)(?:-(\d+))?", text):
+        found = max(int(low), first)
+        if found <= min(int(high or low), first + count - 1):
+            return found
+    return None
+
+
 def rewound(observed: Object) -> Object | None:
     """Return the patch that resets the succeeded indexes of a suspended Job.
 

@@ -35,7 +35,7 @@ from mlgen.runtime.cluster import (
     unfinished,
     whole,
 )
-from mlgen.runtime.failures import failures, first, obstacle
+from mlgen.runtime.failures import failures, first, late, obstacle
 from mlgen.runtime.gang import DISRUPTED, ended, forgotten, is_held, is_paused
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
         times.append(state.started + plan.deadline_seconds)
     if plan.pending_seconds:
         times.append(now + plan.pending_seconds)  # no other event may occur before
+    times += [due for due, _ in late(plan, seen)]
     times += stall.wake(plan, seen, state, now)
     return Decision(actions=tuple(actions), wake=min(times, default=None))
 
@@ -211,6 +212,7 @@ def _ends(plan: Plan, seen: Seen, state: State, now: float) -> Iterator[tuple[in
     blocked = obstacle(plan, seen, now) if state.phase in ACTIVE else None
     if blocked:
         yield blocked
+    yield from ((1, "PeerSucceeded", text) for due, text in late(plan, seen) if now >= due)
 
 
 def ends_of_jobs(plan: Plan, seen: Seen, state: State) -> Iterator[tuple[int, str, str]]:

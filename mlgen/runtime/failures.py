@@ -14,6 +14,7 @@ from mlgen.runtime.cluster import (
     JOB_LIMIT,
     RESTARTING,
     Seen,
+    any_succeeded,
     condition,
     containers,
     has_returned,
@@ -58,6 +59,9 @@ VERBS = {
     REJECTION: "was rejected by the kubelet",
     LIMIT: "was evicted",
 }
+
+WAIT, LATE_SECONDS = "wait-for-peers", 60.0
+"""The init container that waits for peers, and the seconds after which it waits in vain."""
 
 MAX_DEVICES = 4
 """The number of unhealthy devices in a message."""
@@ -295,6 +299,31 @@ def obstacle(plan: Plan, seen: Seen, now: float) -> tuple[int, str, str] | None:
                 name = pod["metadata"]["name"]
                 return code, reason, f"{name} {text}; limit: runPolicy.giveUpAfter.{field}"
     return None
+
+
+def late(plan: Plan, seen: Seen) -> Iterator[tuple[float, str]]:
+    """Yield the replicas that await one that has succeeded: when to give up, and a message.
+
+    A succeeded replica does not run again, so its address does not come back. A replica that
+    started to wait before the other one ended may still be about to start.
+    """
+    for item, pod in pods_of(plan.jobs, seen):
+        waits = (each["state"] for each in containers(pod) if each["name"] == WAIT)
+        since = (next(waits, {}).get("running") or {}).get("startedAt")
+        for name, low, count in item.awaits if since and not is_deleted(pod) else ():
+            index = any_succeeded(seen.workloads[name], low, count)
+            if index is not None:
+                ends = [each.get("finishedAt") for each in _ends(plan, seen)]
+                text = f"{pod['metadata']['name']} waits for replica {index} of {name}, which has"
+                text += " already succeeded and does not run again; let this replica end last"
+                yield max(seconds(at) for at in (since, *ends) if at) + LATE_SECONDS, text
+
+
+def _ends(plan: Plan, seen: Seen) -> Iterator[Object]:
+    """Yield the ends of the training containers that have succeeded."""
+    for item, pod in pods_of(plan.jobs, seen):
+        ends = (last_end(each) for each in containers(pod) if each["name"] == item.container)
+        yield from (end for end in ends if end.get("exitCode") == 0)
 
 
 def _obstacles(

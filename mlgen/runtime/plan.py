@@ -28,6 +28,9 @@ class Workload:
     list. `alone`: the controller restarts a failed replica, and only a disruption restarts the
     gang."""
     tolerates_failure: bool = False
+    awaits: tuple[tuple[str, int, int], ...] = ()
+    """The replicas that each replica awaits before it starts: a Job, its first index, the number of
+    indexes."""
 
     def is_retryable(self, code: int) -> bool:
         """Return whether the gang may restart after a replica exited with a code."""

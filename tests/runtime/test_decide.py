@@ -668,6 +668,31 @@ def test_a_replica_that_restarts_alone_and_exceeds_its_own_limit_does_not_restar
         assert after(plan, seen(pod(), pod("w-1"), evicted)).phase == phase
 
 
+def test_a_replica_that_awaits_one_that_has_succeeded_ends_the_job():
+    item = replace(WORKER, awaits=(("mnist-worker", 0, 1),))
+    plan = replace(REPLICA, workloads=(item, SERVER))
+    late = pod("w-1", phase="Pending", init=True)
+    status = late["status"]["initContainerStatuses"][0]
+    status.update(name="wait-for-peers", state={"running": {"startedAt": stamp(NOW - 100)}})
+    ends = {at: pod(phase="Succeeded", code=0, at=at) for at in (-60, -59)}
+    succeeded = {"succeeded": 1, "completedIndexes": "0"}
+
+    over = after(plan, seen(ends[-60], late, worker=succeeded))
+
+    assert ("Ended", 1, "PeerSucceeded") == (over.phase, over.code, over.reason)
+    assert over.message == (
+        "w-1 waits for replica 0 of mnist-worker, which has already succeeded and does not run"
+        " again; let this replica end last"
+    )
+    early = seen(ends[-59], late, worker=succeeded)
+    assert after(plan, early).phase == "Running"
+    assert decide(plan, settled(early, plan), NOW).wake == NOW + 1
+    for indexes in ("", "1", "1-3"):
+        others = {"succeeded": 1, "completedIndexes": indexes}
+        assert after(plan, seen(ends[-60], late, worker=others)).phase == "Running"
+    assert after(REPLICA, seen(ends[-60], late, worker=succeeded)).phase == "Running"
+
+
 def test_disruptions_have_a_bound_by_default():
     lost = pod(phase="Failed", conditions=DRAINED)
     states = [replace(STOPPING, disturbed=count) for count in (999, 1000)]
