@@ -243,6 +243,7 @@ def _undecided(job: TrainingJob) -> Iterator[Problem]:
         ("giveUpAfter", policy.give_up_after),
         ("forceDeleteAfterSeconds", policy.force_delete_after_seconds),
         ("metricsPort", policy.metrics_port),
+        ("networkPolicy", policy.network_policy),
         ("progress", policy.progress),
     ):
         if value not in (None, GiveUpAfter(crashes=0), GiveUpAfter(start_failures=0)):
@@ -368,6 +369,22 @@ def force_delete(topology: Topology) -> Iterator[Problem]:
     is_set = topology.job.run_policy.force_delete_after_seconds is not None
     if is_set and not any(role.serves for role in topology.roles):
         yield problem("force-delete")
+
+
+def server_policy(topology: Topology) -> Iterator[Problem]:
+    """Report a NetworkPolicy of the supervisor's port that is not rendered, or blocks clients."""
+    job, policy = topology.job, topology.job.run_policy
+    own, reports = policy.network_policy, policy.has_requests
+    if own is None or not topology.supervised:
+        return
+    if any("ipBlock" in each and len(each) > 1 for each in own.also_from):
+        yield problem("policy-block-and-pods")
+    if policy.port is None:
+        yield problem("policy-without-port")
+    elif policy.metrics_port and not own.also_from:
+        yield problem("policy-hides-metrics", port=policy.metrics_port)
+    if job.network.on_host and reports and not any("ipBlock" in each for each in own.also_from):
+        yield problem("policy-hides-host", names=_names([role.name for role in topology.roles]))
 
 
 def gang_bounds(topology: Topology) -> Iterator[Problem]:

@@ -12,7 +12,14 @@ from typing import Any
 
 from mlgen.frameworks._command_rules import launch_problems
 from mlgen.frameworks._exit_codes import hidden_exit_codes
-from mlgen.frameworks._lifecycle import OWN_LIMITS, clean_pod_policy, force_delete, gang_bounds, ttl
+from mlgen.frameworks._lifecycle import (
+    OWN_LIMITS,
+    clean_pod_policy,
+    force_delete,
+    gang_bounds,
+    server_policy,
+    ttl,
+)
 from mlgen.frameworks._shell_rules import command_problems
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, containers_of, own_files, written
@@ -407,6 +414,7 @@ CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     _wait_bound,
     force_delete,
     gang_bounds,
+    server_policy,
     clean_pod_policy,
     ttl,
     _sidecars,

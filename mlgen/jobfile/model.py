@@ -202,6 +202,17 @@ class Progress:
     file: str | None = None
 
 
+@dataclass(frozen=True)
+class ServerPolicy:
+    """The NetworkPolicy of the supervisor's port.
+
+    Attributes:
+        also_from: the clients that may connect, in addition to the pods of the job.
+    """
+
+    also_from: tuple[Mapping[str, Any], ...] = ()
+
+
 SERVER_PORT = 8080
 """The port of the supervisor's HTTP server, unless `runPolicy.metricsPort` sets it."""
 
@@ -221,6 +232,7 @@ class RunPolicy:
         force_delete_after_seconds: time after its grace period until a terminating pod of a
             StatefulSet is deleted without its node; None for never.
         metrics_port: of the supervisor.
+        network_policy: None if any pod may connect to the supervisor.
         progress: None if the supervisor does not follow the progress of training.
         restart_mode: whether a gang restarts with new pods, or in its pods.
     """
@@ -233,6 +245,7 @@ class RunPolicy:
     give_up_after: GiveUpAfter | None = None
     force_delete_after_seconds: int | None = None
     metrics_port: int | None = None
+    network_policy: ServerPolicy | None = None
     progress: Progress | None = None
     restart_mode: Literal["Recreate", "InPlace"] = "Recreate"
     active_deadline_seconds: int | None = None

@@ -23,6 +23,7 @@ from mlgen.objects.labels import (
     helper_name,
     metadata,
     part_of,
+    selector,
     status_name,
     workload_name,
 )
@@ -271,6 +272,8 @@ def supervisor_objects(
     yield filled("configmap", metadata=status)
     if job.run_policy.has_requests:
         yield services.service(metadata(job, name, NAME), {ROLE: NAME, SUPERVISES: job.name})
+    if policy := network_policy(job):
+        yield policy
     program_metadata = metadata(job, program_name(job), NAME)
     yield filled("configmap", metadata=program_metadata, data=files(job.helpers, job_plan))
     fields = settings.pod_fields(topology, objects)
@@ -288,6 +291,23 @@ def supervisor_objects(
         if decides
         else None,
         template=_pod_template(topology, name, fields),
+    )
+
+
+def network_policy(job: TrainingJob) -> Object | None:
+    """Return the NetworkPolicy of the supervisor's port; None if the job file has none.
+
+    https://kubernetes.io/docs/concepts/services-networking/network-policies/
+    """
+    own, port = job.run_policy.network_policy, job.run_policy.port
+    if own is None or port is None:
+        return None
+    return filled(
+        "networkpolicy",
+        metadata=metadata(job, own_name(job), NAME),
+        selector={ROLE: NAME, SUPERVISES: job.name},
+        peers=[{"podSelector": {"matchLabels": selector(job)}}, *own.also_from],
+        port=port,
     )
 
 

@@ -109,6 +109,7 @@ IGNORED = {
         "a workflow step does not serve metrics",
         "use the metrics of Argo's controller",
     ),
+    "networkPolicy": ("a workflow step serves no port", "remove it"),
     "progress": (
         "a workflow step does not receive reports of progress",
         "let the program exit if it makes no progress; the workflow then restarts it",

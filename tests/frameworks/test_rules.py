@@ -10,11 +10,13 @@ from mlgen.jobfile.model import (
     HostPorts,
     Network,
     Placement,
+    Progress,
     Rdma,
     RoleSpec,
     RunPolicy,
     Scheduling,
     Security,
+    ServerPolicy,
     Slice,
     SuccessPolicy,
     Tensorboard,
@@ -203,6 +205,35 @@ def test_without_a_supervisor_a_ttl_deletes_finished_jobs_only(
 
     assert reported(*roles, run_policy=run_policy, supervised=supervised) == [
         ("runPolicy.ttlSecondsAfterFinished", message) for message in messages
+    ]
+
+
+NODES = {"ipBlock": {"cidr": "10.0.0.0/16"}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "host", "peers", "words"),
+    [
+        ({}, False, (), ["has no effect"]),
+        ({"metrics_port": 9090}, False, (), ["so Prometheus cannot read"]),
+        ({"metrics_port": 9090}, False, ({"podSelector": {}},), []),
+        ({"progress": Progress()}, False, (), []),
+        ({"progress": Progress()}, True, ({"podSelector": {}},), ["may block their reports"]),
+        ({"progress": Progress()}, True, (NODES,), []),
+        ({"metrics_port": 9090}, True, (NODES,), []),
+        ({"progress": Progress()}, False, ({**NODES, "podSelector": {}},), ["next to a selector"]),
+    ],
+)
+def test_a_network_policy_that_blocks_clients_or_has_no_effect(policy, host, peers, words):
+    run_policy = RunPolicy(**policy, network_policy=ServerPolicy(peers))
+    network = Network(host=host)
+    job = TrainingJob("ctr", "generic", {}, run_policy=run_policy, network=network)
+    topology = Topology(job, (role(decides=True),), supervised=True)
+
+    found = [*_lifecycle.server_policy(topology)]
+
+    assert [word in problem.message for word, problem in zip(words, found, strict=True)] == [
+        True for _ in words
     ]
 
 

@@ -10,6 +10,7 @@ from mlgen.jobfile.model import (
     Helpers,
     Progress,
     RunPolicy,
+    ServerPolicy,
     SuccessPolicy,
     Tensorboard,
 )
@@ -169,6 +170,30 @@ def test_with_a_port_for_metrics_prometheus_finds_it():
     assert annotations["prometheus.io/port"] == "9090"
     container = one(template["spec"]["containers"])
     assert container["ports"] == [{"name": "metrics", "containerPort": 9090}]
+
+
+PROMETHEUS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+
+
+@pytest.mark.parametrize("others", [(), (PROMETHEUS,)])
+def test_a_network_policy_permits_only_the_pods_of_the_job_and_the_named_clients(others):
+    own = ServerPolicy(also_from=others)
+    policy = RunPolicy(metrics_port=9090, network_policy=own)
+    objects = of_supervisor(run_policy=policy)
+
+    template = objects["Job"]["spec"]["template"]["metadata"]["labels"]
+    spec = objects["NetworkPolicy"]["spec"]
+    assert spec["podSelector"]["matchLabels"].items() <= template.items()
+    assert "mlgen.dev/supervises" in spec["podSelector"]["matchLabels"]
+    (rule,) = spec["ingress"]
+    pods = {"podSelector": {"matchLabels": {"mlgen.dev/job": "mnist"}}}
+    assert rule == {"from": [pods, *others], "ports": [{"protocol": "TCP", "port": 9090}]}
+    assert spec["policyTypes"] == ["Ingress"]
+
+
+def test_there_is_no_network_policy_unless_it_is_requested_and_the_supervisor_listens():
+    for policy in (RunPolicy(metrics_port=9090), RunPolicy(network_policy=ServerPolicy())):
+        assert "NetworkPolicy" not in of_supervisor(run_policy=policy)
 
 
 def test_it_copies_what_a_site_requires_of_every_pod_but_not_the_node_of_the_role():
@@ -363,7 +388,7 @@ def test_the_program_has_the_defaults_that_the_plan_leaves_out():
         DEFAULTS["startSeconds"],
         DEFAULTS["backoffResetSeconds"],
     ]
-    assert (loaded.disruptions, loaded.ttl_seconds) == (0, None)
+    assert (loaded.disruptions, loaded.ttl_seconds) == (DEFAULTS["disruptions"], None)
 
 
 @pytest.mark.parametrize("number", [0, 7])
