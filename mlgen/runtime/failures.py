@@ -308,8 +308,8 @@ def late(plan: Plan, seen: Seen) -> Iterator[tuple[float, str]]:
     started to wait before the other one ended may still be about to start.
     """
     for item, pod in pods_of(plan.jobs, seen):
-        waits = (each["state"] for each in containers(pod) if each["name"] == WAIT)
-        since = (next(waits, {}).get("running") or {}).get("startedAt")
+        waits = [each["state"].get("running") for each in containers(pod) if each["name"] == WAIT]
+        since = waits[0].get("startedAt") if waits and waits[0] else None
         for name, low, count in item.awaits if since and not is_deleted(pod) else ():
             index = any_succeeded(seen.workloads[name], low, count)
             if index is not None:
