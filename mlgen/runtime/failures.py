@@ -238,7 +238,9 @@ def _failures(
     if limit:
         if item.retryable != ALONE:
             end = {**main, "exitCode": KILLED, "reason": limit}
-            yield replace(_exit(plan, item, pod, item.container, end), kind=LIMIT)
+            found = _exit(plan, item, pod, item.container, end)
+            # The kubelet may report no end of the container.
+            yield replace(found, kind=LIMIT, quick=found.quick and "finishedAt" in main)
         return
     if reason := disruption(pod, stopped):
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DISRUPTION)
