@@ -240,7 +240,7 @@ def _failures(
             end = {**main, "exitCode": KILLED, "reason": limit}
             found = _exit(plan, item, pod, item.container, end)
             # The kubelet may report no end of the container.
-            yield replace(found, kind=LIMIT, quick=found.quick and "finishedAt" in main)
+            yield replace(found, kind=LIMIT, quick=found.quick and bool(main.get("finishedAt")))
         return
     if reason := disruption(pod, stopped):
         yield Failure(created, 0, reason, name, retryable=True, node=node, kind=DISRUPTION)

@@ -659,8 +659,12 @@ def test_a_pod_that_exceeds_its_own_limit_soon_after_each_start_ends_the_job_ear
     assert after(plan, seen(evicted, state=state, **QUIET)).reason == "StartFailed"
 
     unknown = pod(phase="Failed", waiting="ContainerCreating", evicted=EVICTED["a container"])
-    known = after(plan, seen(unknown, state=state, **QUIET))
-    assert ("BackingOff", 1, 0) == (known.phase, known.restarts, known.quick)
+    lost = pod(phase="Failed", code=137, evicted=EVICTED["a container"])
+    terminated = lost["status"]["containerStatuses"][0]["state"]["terminated"]
+    terminated.update(reason="ContainerStatusUnknown", startedAt=None, finishedAt=None)
+    for evicted in (unknown, lost):
+        known = after(plan, seen(evicted, state=state, **QUIET))
+        assert ("BackingOff", 1, 0) == (known.phase, known.restarts, known.quick)
 
 
 def test_a_replica_that_restarts_alone_and_exceeds_its_own_limit_does_not_restart_the_gang():
