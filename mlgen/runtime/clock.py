@@ -39,7 +39,7 @@ class Clock:
         self._offset = local() - monotonic()
         self._heard: deque[float] = deque(maxlen=ENOUGH)
         self._recorded: float | None = None
-        self._is_set = False
+        self._is_set, self._count = False, 0
         self.ahead = 0.0
         """The seconds by which the API server's clock is ahead of `now`, after it was set."""
 
@@ -47,9 +47,15 @@ class Clock:
         """Return the time. It jumps only in the first answers, from a wrong clock."""
         return self._monotonic() + self._offset
 
+    @property
+    def is_ready(self) -> bool:
+        """True if a time may be recorded. Several clocks of API servers may never agree."""
+        return self._is_set or not self._heard or self._count > 3 * ENOUGH
+
     def hear(self, date: float) -> None:
         """Learn the time of an answer, which may be wrong, or be followed by a jump for good."""
         self._heard.append(date - self._monotonic())
+        self._count += 1
         if self._recorded is None or max(self._heard) - min(self._heard) > CLOSE:
             return
         told = median(self._heard) - self.ahead

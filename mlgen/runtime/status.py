@@ -190,9 +190,10 @@ def is_stored(data: dict[str, str], run: str, uid: str = "") -> bool:
     return bool(values.get("run") == run or (uid and values.get("uid") == uid))
 
 
-def resume(clock: Clock, data: Mapping[str, str]) -> None:
-    """Let a clock continue the times in a stored state."""
+def resume(clock: Clock, data: dict[str, str], run: str) -> None:
+    """Let a clock continue the times in a stored state, unless it is the end of an earlier run."""
     values = stored(data)
+    values = {} if values.get("phase") == "Ended" and not is_stored(data, run) else values
     clock.resume(values.get("ahead", 0.0), max(values.get(name, 0.0) for name in PAST))
 
 

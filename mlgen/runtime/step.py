@@ -105,7 +105,7 @@ class Step:
         if before.first and before.phase != "BackingOff":
             log_line(f"resuming watch of {', '.join(self._plan.deciding)}")
             return
-        status.resume(self._client.clock, data)
+        status.resume(self._client.clock, data, self._plan.run)
         self._clear()
         wait = min(before.until - self._clock(), LONGEST)
         if wait > 0:

@@ -129,6 +129,8 @@ class Supervisor:
             return 0.0
         self._tell_replicas()
         seen, fresh = self._observe()
+        if not self._client.clock.is_ready:
+            return GAP
         self._report(seen)
         now = self._clock()
         decision = self._decide(self._plan, seen, now)
@@ -175,7 +177,7 @@ class Supervisor:
             if not status.is_stored(data, self._plan.run):
                 self._log(f"{self._status} belongs to another run")
                 sys.exit(OWN_FAILURE)
-        status.resume(self._client.clock, data)
+        status.resume(self._client.clock, data, self._plan.run)
         self.data = data
         return version
 

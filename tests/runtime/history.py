@@ -549,7 +549,7 @@ class History(Faults):
                 self.crashed += 1
                 each["at"] = world.now + min(10.0 * 2**self.crashed, 360.0)
             return
-        if delay > RESYNC:
+        if delay > 1.1 * RESYNC:
             self.broken.append(f"a supervisor sleeps for {delay} s")
         if each["self"].exit_code is not None:
             each["done"] = True
@@ -720,7 +720,7 @@ class History(Faults):
         start, end = self.world.conflicts
         for each in self.supervisors if end > start + MINUTE else ():
             count = sum(start + MINUTE < at < end for at in each["client"].times)
-            if count > 1.5 * (end - start - MINUTE):
+            if count > 2 * (end - start - MINUTE):
                 self.broken.append(f"{count} requests in {end - start - MINUTE} s of conflicts")
 
     def check_reason(self, reason, code):
