@@ -138,7 +138,7 @@ def own_limit(pod: Object) -> str:
     have this condition, because other components also set it.
     """
     status = pod["status"]
-    message = str(status.get("message") or "") if status.get("reason") == "Evicted" else ""
+    message: str = status["message"] if status["reason"] == "Evicted" else ""
     return message.strip(" .") if OWN_LIMIT.match(message) else ""
 
 
@@ -310,22 +310,16 @@ def late(plan: Plan, seen: Seen) -> Iterator[tuple[float, str]]:
     started to wait before the other one ended may still be about to start.
     """
     for item, pod in pods_of(plan.jobs, seen):
-        waits = [each["state"].get("running") for each in containers(pod) if each["name"] == WAIT]
-        since = waits[0].get("startedAt") if waits and waits[0] else None
-        for name, low, count in item.awaits if since and not is_deleted(pod) else ():
+        waits = any(each["name"] == WAIT and "running" in each["state"] for each in containers(pod))
+        for name, low, count in item.awaits if waits and not is_deleted(pod) else ():
             index = any_succeeded(seen.workloads[name], low, count)
             if index is not None:
-                ends = [each.get("finishedAt") for each in _ends(plan, seen)]
                 text = f"{pod['metadata']['name']} waits for replica {index} of {name}, which has"
                 text += " already succeeded and does not run again; let this replica end last"
-                yield max(seconds(at) for at in (since, *ends) if at) + LATE_SECONDS, text
-
-
-def _ends(plan: Plan, seen: Seen) -> Iterator[Object]:
-    """Yield the ends of the training containers that have succeeded."""
-    for item, pod in pods_of(plan.jobs, seen):
-        ends = (last_end(each) for each in containers(pod) if each["name"] == item.container)
-        yield from (end for end in ends if end.get("exitCode") == 0)
+                since = [
+                    each["since"] for each in seen.pods if each["status"]["phase"] == "Succeeded"
+                ]
+                yield max([pod["since"], *since]) + LATE_SECONDS, text
 
 
 def _obstacles(
