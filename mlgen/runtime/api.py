@@ -72,6 +72,8 @@ class Api:
             items += page.objects
             if not page.next:
                 return Event("LISTED", items, page.version)
+            if not page.objects or page.next == query.get("continue"):
+                raise ApiError(f"unexpected answer: a list of {kind}s without an end")
             query["continue"] = page.next
 
     def create(self, kind: str, body: Object) -> Object:

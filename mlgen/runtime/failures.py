@@ -237,9 +237,10 @@ def _failures(
         return
     if limit:
         if item.retryable != ALONE:
-            end = {**main, "exitCode": KILLED, "reason": limit}
-            found = _exit(plan, item, pod, item.container, end)
             # The kubelet may report no end of the container.
+            unknown = {"startedAt": "", "finishedAt": ""}
+            end = {**unknown, **main, "exitCode": KILLED, "reason": limit}
+            found = _exit(plan, item, pod, item.container, end)
             yield replace(found, kind=LIMIT, quick=found.quick and bool(main.get("finishedAt")))
         return
     if reason := disruption(pod, stopped):

@@ -661,7 +661,7 @@ def test_a_pod_that_exceeds_its_own_limit_soon_after_each_start_ends_the_job_ear
     unknown = pod(phase="Failed", waiting="ContainerCreating", evicted=EVICTED["a container"])
     lost = pod(phase="Failed", code=137, evicted=EVICTED["a container"])
     terminated = lost["status"]["containerStatuses"][0]["state"]["terminated"]
-    terminated.update(reason="ContainerStatusUnknown", startedAt=None, finishedAt=None)
+    terminated.update(reason="ContainerStatusUnknown", startedAt="", finishedAt="")
     for evicted in (unknown, lost):
         known = after(plan, seen(evicted, state=state, **QUIET))
         assert ("BackingOff", 1, 0) == (known.phase, known.restarts, known.quick)
