@@ -586,7 +586,7 @@ def addressed(snapshot: Snapshot) -> dict[bool, Replicas]:
     there: dict[bool, Replicas] = {False: set(), True: set()}
     for item, index, pod in snapshot.pods:
         has_ended = pod["status"].get("phase") in ("Succeeded", "Failed")
-        if pod["status"]["podIPs"] and not has_ended and not cluster.is_deleted(pod):
+        if pod["status"]["podIP"] and not has_ended and not cluster.is_deleted(pod):
             for each in {False, bool(cluster.condition(pod, "Ready"))}:
                 there[each].add((item.role, index))
     return there

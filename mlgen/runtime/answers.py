@@ -107,6 +107,7 @@ POD = {
         "message": "",
         "startTime": "",
         "hostIP": "",
+        "podIP": "",
         "podIPs": [{"ip": ""}],
         "conditions": CONDITIONS,
         "initContainerStatuses": CONTAINERS,

@@ -132,7 +132,7 @@ def any_succeeded(observed: Object | None, first: int, count: int) -> int | None
     end = ending(observed)
     # A plain Job, which has one replica, has no indexes.
     text = status.get("completedIndexes") or ("0" if end and ENDS[end["type"]] else "")
-    for low, high in re.findall(r"(\d+)(?:-(\d+))?", text):
+    for low, high in re.findall("([0-9]{1,9})(?:-([0-9]{1,9}))?", text):
         found = max(int(low), first)
         if found <= min(int(high or low), first + count - 1):
             return found

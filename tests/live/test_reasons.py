@@ -3,6 +3,7 @@
 import pytest
 
 from mlgen.live.reasons import Reason, reason
+from mlgen.runtime.answers import shaped
 from mlgen.runtime.plan import Workload
 
 ITEM = Workload("Job", "mnist-worker", "worker")
@@ -21,7 +22,7 @@ def container(name="main", *, last=None, **state):
 
 
 def pod(*statuses, phase="Running", init=(), sidecars=(), **status):
-    return {
+    document = {
         "metadata": {"name": "p", "uid": "p"},
         "spec": {"initContainers": [{"name": n, "restartPolicy": "Always"} for n in sidecars]},
         "status": {
@@ -31,6 +32,7 @@ def pod(*statuses, phase="Running", init=(), sidecars=(), **status):
             **status,
         },
     }
+    return shaped("Pod", document)
 
 
 RUNS = container(running={})
