@@ -154,8 +154,8 @@ def test_every_object_has_the_recommended_labels_and_that_of_its_job(objects):
 
 @each_file(sample=20)
 def test_what_pods_need_comes_before_the_pods_and_files_come_last(objects):
-    order = ["ServiceAccount", "Role", "RoleBinding", "Service", "PersistentVolumeClaim"]
-    order += ["PodGroup", "Deployment", "StatefulSet", "Job"]
+    order = ["ServiceAccount", "Role", "RoleBinding", "Service", "NetworkPolicy"]
+    order += ["PersistentVolumeClaim", "PodGroup", "Deployment", "StatefulSet", "Job"]
     parts = [item["metadata"]["labels"]["app.kubernetes.io/component"] for item in objects]
     places = [
         (2, 0) if item["kind"] == "ConfigMap" else (part in OWN_ROLES, order.index(item["kind"]))

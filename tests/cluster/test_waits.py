@@ -129,3 +129,27 @@ def test_mpirun_reaches_an_sshd_with_the_configuration_of_the_image(namespace):
         "rank 0 sum 3",
         "rank 1 sum 3",
     ]
+
+
+def test_a_replica_that_waits_for_a_succeeded_one_ends_a_supervised_job(shared_namespace, jobs):
+    namespace, rank = shared_namespace, "batch.kubernetes.io/job-completion-index="
+    namespace.start(jobs / "late.yaml")
+    ready = "jsonpath={.items[0].status.conditions[?(@.type=='Ready')].status}"
+    words = ("-l", f"mlgen.dev/job=late,{rank}0", "-o")
+    state = lambda path: namespace.kubectl("get", "pods", *words, path, check=False)  # noqa: E731
+    namespace.until("rank 0 is ready", lambda: state(ready) == "True", 150)
+    (first,) = namespace.kubectl("get", "pods", *words, "name").split()
+    namespace.kubectl("exec", first, "-c", "main", "--", "touch", "/tmp/go")
+    phase = "jsonpath={.items[0].status.phase}"
+    namespace.until("rank 0 has succeeded", lambda: state(phase) == "Succeeded", 150)
+    # The controller of EndpointSlices takes the address away only when it looks at the Service
+    # again, such as after its own restart: the end of a pod follows the end of its readiness.
+    namespace.kubectl("annotate", "service", "late-rank-0", "example.com/look=again")
+    other = ("-l", f"mlgen.dev/job=late,{rank}1")
+    log = lambda: namespace.kubectl("logs", *other, "-c", "main", check=False)  # noqa: E731
+    namespace.until("the name has gone", lambda: "no address" in log(), 150)
+    namespace.kubectl("delete", "pod", *other)
+
+    reason = namespace.recorded("late", lambda data: data.get("Failed"), 150)
+
+    assert re.search(r" PeerSucceeded: late-rank-1-\w+ waits for replica 0 of late-rank", reason)

@@ -113,8 +113,11 @@ def test_a_program_that_always_fails_ends_the_job(case, seed):
 
     assert [] == history.run()
 
-    last = history.state()
-    assert expected == (last["reason"], last.get("restarts", 0))
+    last, (reason, restarts) = history.state(), expected
+    # The kubelet overwrites exit codes when it restarts a pod in place.
+    most = calm.limit if history.plan.in_place else restarts
+    assert reason == last["reason"]
+    assert restarts <= last.get("restarts", 0) <= most
 
 
 def answer(seconds):
