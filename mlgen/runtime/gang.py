@@ -63,8 +63,8 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
     paused = [item for item, each in gang if is_paused(plan, state, item, each)]
     if not held and any(not plan.waits(item) for item in paused):
         # A finalizer may keep pods that have ended until the user resumes the job.
-        ends = [pod for _, pod in pods_of(plan.gang, seen) if not is_live(pod, now)]
-        return replace(state, members=(), running=0.0, old=tuple(sorted(map(member, ends))))
+        ends = {member(pod) for _, pod in pods_of(plan.gang, seen) if not is_live(pod, now)}
+        return replace(state, members=(), running=0.0, old=tuple(sorted(ends | {*state.old})))
     cause = _cause(plan, seen, state, now)
     if not cause:
         pods = [pod for _, pod in pods_of(plan.gang, seen, state.old)]
