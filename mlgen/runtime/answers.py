@@ -61,7 +61,7 @@ class Maybe(NamedTuple):
 
 
 TEXTS, NEEDED = object(), object()
-"""The shapes of a mapping of texts, and of a text without a default."""
+"""The shapes of a mapping of texts, and of a name, which has no default."""
 
 # The type of any other text or number, and its default, are those of an example.
 OBJECT = {"name": NEEDED, "uid": "", "resourceVersion": "", "labels": TEXTS}
@@ -198,10 +198,11 @@ def _shaped(value: Any, shape: Any) -> Any:
     if shape is TEXTS:
         return {_text(key): _text(each) for key, each in _typed(value, {}).items()}
     if shape is NEEDED:
-        if not value:
-            message = "it is missing"
+        name = _text(value)
+        if not name or name.split() != [name]:
+            message = "expected a name" if name else "it is missing"
             raise ValueError(message)
-        shape = ""
+        return name
     return _text(_typed(value, shape)) if isinstance(shape, str) else _typed(value, shape)
 
 

@@ -63,7 +63,7 @@ def stranger(observed: Object, job: str) -> str:
     owner = observed["metadata"]["labels"].get(JOB)
     if owner == job:
         return ""
-    return f"the job {owner}" if owner else "another application"
+    return f"the job {' '.join(owner.split())}" if owner else "another application"
 
 
 def condition(observed: Object, name: str, status: str = "True") -> Object | None:

@@ -23,7 +23,7 @@ from yaml_texts import damaged
 from mlgen.runtime import server, supervise
 from mlgen.runtime.api import Api, ApiError
 from mlgen.runtime.plan import Plan, Workload
-from mlgen.runtime.step import Impossible, Step
+from mlgen.runtime.step import LONGEST, Impossible, Step
 
 # Answers of the API server
 
@@ -166,7 +166,7 @@ def api_answers(text: str) -> None:
 
     def sleep(seconds: float) -> None:
         sleeps[0] += 1
-        require(0 <= seconds <= supervise.RESYNC, "sleeps", seconds)
+        require(0 <= seconds <= LONGEST, "sleeps", seconds)
         if sleeps[0] > SLEEPS:
             raise Enough
 

@@ -254,6 +254,7 @@ ODD = {
     "no metadata": {"spec": {}},
     "metadata that is a list": {"metadata": []},
     "no name": {"metadata": {"uid": "u"}},
+    "a name of two lines": {"metadata": {"name": "a\nb", "uid": "u"}},
     "a name that is a number": {"metadata": {"name": 7, "uid": "u"}},
     "a large number": {**JOB, "status": {"active": 10**30}},
     "true instead of a number": {**JOB, "status": {"active": True}},
