@@ -86,11 +86,11 @@ def named_elsewhere(objects, number):
 
 @each_file(sample=10)
 def test_a_renamed_object_is_reported_if_anything_refers_to_it(objects):
-    """RoleBindings, TensorBoards and some Jobs are not referred to.
+    """RoleBindings, NetworkPolicies, TensorBoards and some Jobs are not referred to.
 
     The Service of a Ray head is for clients outside the job.
     """
-    free = {"RoleBinding", "Deployment"}
+    free = {"RoleBinding", "Deployment", "NetworkPolicy"}
     for number, item in rendered_objects(objects):
         of_head = item["metadata"]["labels"].get("app.kubernetes.io/component") == "head"
         if item["kind"] in free or "tensorboard" in item["metadata"]["name"]:
