@@ -21,6 +21,27 @@ except urllib.error.HTTPError as error:
     print(error.code)
 """
 
+FLOOD = """
+import pathlib, socket, time
+
+data, kept, opened, end = pathlib.Path("/data"), [], 0, time.monotonic() + 75
+while time.monotonic() < end:
+    try:
+        kept.append(socket.create_connection(("flood-supervisor", 8080), 5))
+        opened += 1
+        if opened % 2:
+            kept[-1].sendall(b"\\xff" * 100)
+    except OSError:
+        pass
+    if len(kept) > 400:
+        (data / "flooded").touch()
+        kept.pop(0).close()
+    time.sleep(0.01)
+(data / "end").touch()
+print(opened)
+"""
+"""A stranger that holds 400 connections for longer than stalledSeconds."""
+
 
 @pytest.fixture(scope="module")
 def files(request, tmp_path_factory):
@@ -121,3 +142,30 @@ def test_a_file_is_reported_until_the_program_stops_writing(namespace, claim, st
     assert {"unknown sender": 1} == json.loads(namespace.record("file")["progress"])["rejected"]
     (claim / "file/end").touch()
     namespace.completed("file-worker")
+
+
+def test_a_flood_by_a_stranger_does_not_stop_the_reports(shared_namespace, claim, files):
+    namespace, folder = shared_namespace, claim / "flood"
+    folder.mkdir()
+    namespace.apply(files / "flood.yaml")
+    started = lambda: len([*folder.glob("started-*")]) == 16  # noqa: E731
+    namespace.until("all replicas run", started, seconds=120)
+    container = {"name": "stranger", "image": namespace.python_image}
+    container["command"] = ["python3", "-c", FLOOD]
+    container["volumeMounts"] = [{"name": "data", "mountPath": "/data", "subPath": "flood"}]
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    spec = {"restartPolicy": "Never", "containers": [container], "volumes": [volume]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"}, "spec": spec}
+    namespace.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+
+    printed = namespace.completed("flood-worker", seconds=180)
+
+    assert int(namespace.kubectl("logs", "stranger")) > 400
+    counts = [lines[-1].split() for lines in printed]
+    print(counts, namespace.kubectl("logs", "stranger"), namespace.record("flood"))
+    assert len(counts) == 16
+    assert all(int(accepted) >= 5 for _, accepted, *_ in counts), printed
+    record = namespace.record("flood")
+    assert record.get("restarts", "0") == "0"
+    assert not record.get("Stalled", "").startswith("True")
+    assert not namespace.get("events", "--field-selector", "reason=JobStalled")["items"]
