@@ -132,7 +132,7 @@ def test_a_file_is_reported_until_the_program_stops_writing(namespace, claim, st
     assert 0 < state["progress"]["progress"] < 50
     assert "no report for 60 s" in state["message"]
     events = namespace.get(
-        "events", "--field-selector", "reason=JobStalled,involvedObject.name=flood-worker"
+        "events", "--field-selector", "reason=JobStalled,involvedObject.name=file-worker"
     )["items"]
     assert [("Warning", "file-worker")] == [
         (event["type"], event["involvedObject"]["name"]) for event in events
