@@ -406,8 +406,9 @@ def _bounds_of_gang(policy: RunPolicy, bounds: GiveUpAfter, names: set[str]) -> 
     start, reset, most = bounds.start_seconds, policy.backoff_reset_seconds, policy.retries + 1
     if "startFailures" in names and bounds.start_failures > most:
         yield problem("start-failures", BOUNDS["startFailures"], policy=policy, most=most)
-    if "startSeconds" in names and not bounds.start_failures:
-        yield problem("start-seconds", BOUNDS["startSeconds"])
+    if not bounds.start_failures:
+        if "startSeconds" in names:
+            yield problem("start-seconds", BOUNDS["startSeconds"])
     elif {"startSeconds", "backoffResetSeconds"} & names and 0 < reset <= start:
         name = "backoffResetSeconds" if "backoffResetSeconds" in names else "startSeconds"
         yield problem("reset-before-start", BOUNDS[name], reset=reset, start=start)

@@ -3,8 +3,9 @@
 from typing import get_args
 
 import pytest
-from support import ROOT
+from support import ROOT, job_file
 
+import mlgen
 from mlgen.frameworks import _lifecycle, _rules
 from mlgen.jobfile.model import (
     HostPorts,
@@ -632,6 +633,22 @@ def test_a_shell_that_keeps_a_signal_which_the_job_prepares_for():
         assert all(
             problem.warning and problem.hint.startswith("write exec") for problem in problems
         )
+
+
+@pytest.mark.parametrize(("failures", "problems"), [(0, []), (3, ["backoffResetSeconds"])])
+def test_a_short_time_of_running_contradicts_only_a_limit_of_start_failures(failures, problems):
+    policy = {"restartScope": "All", "backoffResetSeconds": 30}
+    document = job_file(runPolicy=policy | {"giveUpAfter": {"startFailures": failures}})
+    document["spec"]["command"] = ["run"]
+
+    assert [problem.path[-1] for problem in found_in(document)] == problems
+
+
+def found_in(document):
+    try:
+        return mlgen.validate(document).warnings
+    except mlgen.MlgenError as error:
+        return error.problems
 
 
 KUEUE_LABEL, KAI_LABEL = "kueue.x-k8s.io/queue-name", "kai.scheduler/queue"
