@@ -146,6 +146,7 @@ class Changes:
     def refused(self, data: Mapping[str, str]) -> dict[str, str]:
         """Return why workloads cannot be changed, by name."""
         again = "another client keeps reverting the change"
+        again += " (with kubectl apply, use --server-side)"
         tries = self._of(data).items()
         return {
             key.rpartition(" ")[2]: problem or again

@@ -296,6 +296,7 @@ def test_a_client_that_resumes_what_is_suspended_ends_the_job():
     assert (state.reason, state.code) == ("ChangeRefused", 1)
     assert state.message.endswith(
         "mnist-worker cannot be changed: another client keeps reverting the change"
+        " (with kubectl apply, use --server-side)"
     )
     play(world, supervisor, lambda _: supervisor.exit_code is not None)
     assert world.objects["Job", "mnist-worker"]["spec"]["activeDeadlineSeconds"] == 1
