@@ -5,7 +5,7 @@ from parts.gitops.repository import job
 from parts.gitops.training import Training
 
 pytestmark = pytest.mark.long
-FILE = "job.mlgen.yaml"
+FILE, COMPONENT = "job.mlgen.yaml", "app.kubernetes.io/component"
 
 
 def test_a_gang_restart_is_no_drift(application, repository, namespace):
@@ -27,6 +27,36 @@ def test_a_gang_restart_is_no_drift(application, repository, namespace):
     training.ended()
     app.until(health="Healthy")
     assert namespace.get("statefulset", "gang-server")["spec"]["replicas"] == 0
+
+
+def test_a_gang_restarts_ten_times_while_changes_are_undone(application, repository, namespace):
+    """Each delay is short, because two seconds of running forgive earlier failures."""
+    policy = {"restartScope": "All", "cleanPodPolicy": "Running", "backoffResetSeconds": 2}
+    policy |= {"giveUpAfter": {"startFailures": 0, "startSeconds": 1}}
+    training = Training(namespace, "often")
+    repository.commit(FILE, job("often", runPolicy=policy))
+    app = application("often")
+    training.runs()
+    uids = training.uids()
+
+    pods = (("trainer", min), ("worker", min), ("worker", max))
+    mine = ("jobs,statefulsets,services", "-l", f"mlgen.dev/job=often,{COMPONENT}=mine")
+    objects = ("job/often-trainer", "statefulset/often-server", "service/often")
+    for number, (role, pick) in enumerate([*pods * 3, *pods[:1]], 1):
+        training.ends(role, 143, pick)
+        for each in objects:
+            namespace.kubectl("label", each, f"{COMPONENT}=mine", "--overwrite")
+        namespace.recorded("often", lambda record, n=number: record["restarts"] == str(n))
+        namespace.until("changes are undone", lambda: not namespace.get(*mine)["items"])
+        training.runs()
+
+    assert app.out_of_sync() == set()
+    assert training.uids() == uids
+    record = namespace.record("often")
+    assert (record["restarts"], record["disruptions"]) == ("10", "0")
+    training.ends("trainer", 0)
+    training.ended()
+    app.until(health="Healthy")
 
 
 def test_what_people_change_is_shown_and_undone(application, repository, namespace):
@@ -66,14 +96,14 @@ def test_a_job_that_fails_is_degraded_and_one_that_is_suspended_is_suspended(
     app.until(health="Suspended")
 
 
-def test_a_changed_label_restarts_a_role_that_waits(application, repository, namespace):
-    training = Training(namespace, "label")
-    repository.commit(FILE, job("label"))
-    app = application("label")
+def test_a_changed_annotation_restarts_a_role_that_waits(application, repository, namespace):
+    training = Training(namespace, "note")
+    repository.commit(FILE, job("note"))
+    app = application("note")
     training.runs()
     uids, pods = training.uids(), training.pods("worker")
 
-    repository.commit(FILE, job("label", {"labels": {"team": "a"}}))
+    repository.commit(FILE, job("note", {"annotations": {"team": "a"}}))
     app.until(health="Progressing")
     namespace.until("new workers", lambda: not pods & training.pods("worker"))
     training.runs()

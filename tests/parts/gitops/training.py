@@ -34,15 +34,15 @@ class Training:
 
         self.namespace.until(f"{replicas} of {self.name} run", running, SECONDS)
 
-    def pods(self, role):
-        """Return the names of the pods of a role."""
+    def pods(self, role, *words):
+        """Return the names of the pods of a role, or of those that words for kubectl select."""
         selector = f"mlgen.dev/job={self.name},mlgen.dev/role={role}"
-        words = ("get", "pods", "-l", selector, "-o", "name")
+        words = ("get", "pods", "-l", selector, "-o", "name", *words)
         return set(self.namespace.kubectl(*words).split())
 
-    def ends(self, role, code):
-        """End one pod of a role with an exit code."""
-        pod = min(self.pods(role))
+    def ends(self, role, code, pick=min):
+        """End one running pod of a role with an exit code."""
+        pod = pick(self.pods(role, "--field-selector=status.phase=Running"))
         self.namespace.kubectl("exec", pod, "--", "sh", "-c", f"echo {code} > /tmp/code")
 
     def ended(self):
