@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, NamedTuple
 
-from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.live import kueue, reasons
 from mlgen.live.kubectl import Kubectl
@@ -175,7 +174,7 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
     for pod in own:
         if pod["kind"] == "Pod":  # seen only once, so its timestamps must do
             cluster.remember(pod, None, now)
-            pod.update(since=seconds(pod["changed"]), deleted=cluster.told_at(pod))
+            pod.update(since=seconds(pod["changed"]), deleted=cluster.deleted_at(pod))
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in own}
     # Jobs without a supervisor also get a plan.
     plan = supervisor.plan(topology, rendered.objects, rendered.kube_version)
@@ -191,12 +190,9 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
     indexes = {workload_name(topology.job, role): role.index for role in topology.roles}
     pods = []
     for item, pod in cluster.pods_of(items, seen):
-        labels = pod["metadata"].get("labels") or {}
-        # The index that the controller set; 0 for pods of a Job that is not indexed.
-        text = labels.get(JOB_INDEX) or labels.get(SET_INDEX) or ""
-        of_pod = int(text) if text.isdecimal() else 0
         own_index = indexes.get(item.name)
-        index = of_pod if own_index is None else own_index
+        # The index that the controller set; 0 for pods of a Job that is not indexed.
+        index = (cluster.index_of(pod) or 0) if own_index is None else own_index
         pods.append(Member(item, None if item is helper else index, pod))
     namespace = next((each["metadata"].get("namespace", "") for each in found), "")
     return Snapshot(rendered, known, seen, present, tuple(pods), namespace, now)
@@ -411,7 +407,7 @@ def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, floa
         phase, message = "Restarting", f"{status.why(record)}; {STEPS[record.phase]}"
     elif present and all(is_suspended(each) for each in present) and not _is_held(snapshot):
         return "Suspended", 0.0, snapshot.queue or "suspended by runPolicy.suspend or a queue", 0
-    elif any(each["status"].get(key) for each in present for key in ("ready", "succeeded")):
+    elif any(each["status"][key] for each in present for key in ("ready", "succeeded")):
         phase, message = "Running", ""
         if record and status.is_stalled(snapshot.seen.status):
             phase = "Stalled"
@@ -478,7 +474,7 @@ def _since(snapshot: Snapshot, name: str) -> float:
         if (each.condition, each.status) == (name, "True"):
             return each.since
     deciding = snapshot.seen.workloads[snapshot.plan.deciding[0]]
-    at = deciding["status"].get("startTime") if deciding else None
+    at = deciding["status"]["startTime"] if deciding else None
     return seconds(at) if at else 0.0
 
 
@@ -521,7 +517,7 @@ def _roles(snapshot: Snapshot, pods: list[tuple[Member, Reason]]) -> Iterator[Ro
         observed = [each for each in map(snapshot.seen.workloads.get, names) if each]
         kind, desired, ready = FIELDS[roles[0].serves]
         rendered = sum(role.replicas for role in roles)
-        wanted = sum(each["spec"].get(desired, 1) for each in observed) or rendered
+        wanted = sum(each["spec"][desired] for each in observed) or rendered
         yield RoleState(
             name,
             kind if len(roles) == 1 and roles[0].index is None else f"{kind}s",
@@ -542,7 +538,7 @@ FIELDS = {
 
 def _sum(observed: list[Object], name: str) -> int:
     """Return the sum of a field of the status."""
-    return sum(each["status"].get(name, 0) for each in observed)
+    return sum(each["status"][name] for each in observed)
 
 
 def _does(words: Counter[str], observed: list[Object]) -> str:
@@ -585,7 +581,7 @@ def addressed(snapshot: Snapshot) -> dict[bool, Replicas]:
     """Return the replicas that have an address (key False) and those that are ready (key True)."""
     there: dict[bool, Replicas] = {False: set(), True: set()}
     for item, index, pod in snapshot.pods:
-        has_ended = pod["status"].get("phase") in ("Succeeded", "Failed")
+        has_ended = pod["status"]["phase"] in ("Succeeded", "Failed")
         if pod["status"]["podIP"] and not has_ended and not cluster.is_deleted(pod):
             for each in {False, bool(cluster.condition(pod, "Ready"))}:
                 there[each].add((item.role, index))
@@ -597,7 +593,7 @@ def succeeded(snapshot: Snapshot) -> Replicas:
     return {
         (item.role, index)
         for item, index, pod in snapshot.pods
-        if pod["status"].get("phase") == "Succeeded"
+        if pod["status"]["phase"] == "Succeeded"
     }
 
 

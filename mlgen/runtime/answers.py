@@ -60,8 +60,8 @@ class Maybe(NamedTuple):
     shape: Any
 
 
-TEXTS, NEEDED = object(), object()
-"""The shapes of a mapping of texts, and of a name, which has no default."""
+TEXTS, NEEDED, ANY = object(), object(), object()
+"""The shapes of a mapping of texts, of a name, which has no default, and of any value."""
 
 # The type of any other text or number, and its default, are those of an example.
 OBJECT = {"name": NEEDED, "uid": "", "resourceVersion": "", "labels": TEXTS}
@@ -146,7 +146,9 @@ WORKLOAD = {
         "uncountedTerminatedPods": {"succeeded": [""], "failed": [""]},
     },
 }
-SHAPES = {
+LIST: Object = {"metadata": {"resourceVersion": NEEDED, "continue": ""}, "items": [ANY]}
+EVENT: Object = {"type": NEEDED, "object": {"metadata": {"resourceVersion": ""}}}
+SHAPES: dict[str, Object] = {
     "Pod": POD,
     "Job": WORKLOAD,
     "StatefulSet": WORKLOAD,
@@ -162,15 +164,21 @@ def shaped(kind: str, document: Any) -> Object:
     Raises:
         ApiError: a field has another type, or the document is not an object of this kind.
     """
+    found = _checked(kind, document, SHAPES.get(kind, {"metadata": OBJECT}))
+    if kind == "Pod":
+        _trim(found)
+    return {"kind": kind, **found}
+
+
+def _checked(kind: str, document: Any, shape: Object) -> Object:
+    """Return a document of a kind in a shape. Raises ApiError if it has another one."""
     try:
-        found: Object = _shaped(document, SHAPES.get(kind, {"metadata": OBJECT}))
+        found = _mapping(document, shape)
     except ValueError as problem:
         raise ApiError(f"unexpected answer instead of a {kind}: {problem}") from problem
     if (document or {}).get("kind", kind) != kind:
         raise ApiError(f"unexpected answer instead of a {kind}: its kind is another one")
-    if kind == "Pod":
-        _trim(found)
-    return {"kind": kind, **found}
+    return found
 
 
 def _trim(pod: Object) -> None:
@@ -195,6 +203,8 @@ def _shaped(value: Any, shape: Any) -> Any:
         return _mapping(value, shape)
     if isinstance(shape, list):
         return _list(value, shape[0])
+    if shape is ANY:
+        return value
     if shape is TEXTS:
         return {_text(key): _text(each) for key, each in _typed(value, {}).items()}
     if shape is NEEDED:
@@ -203,7 +213,7 @@ def _shaped(value: Any, shape: Any) -> Any:
             message = "expected a name" if name else "it is missing"
             raise ValueError(message)
         return name
-    return _text(_typed(value, shape)) if isinstance(shape, str) else _typed(value, shape)
+    return _text(value) if isinstance(shape, str) else _typed(value, shape)
 
 
 def _mapping(value: Any, shape: Object) -> Object:
@@ -283,22 +293,9 @@ def json_of(answer: bytes) -> Any:
 
 def page(kind: str, answer: bytes) -> Page:
     """Return a page of a list."""
-    shape = {"kind": f"{kind}List", "metadata": {"resourceVersion": NEEDED, "continue": ""}}
-    document = json_of(answer)
-    try:
-        found = _shaped(document, shape)
-        items = _typed((document or {}).get("items"), [])
-    except ValueError as problem:
-        raise ApiError(f"unexpected answer instead of a list of {kind}s: {problem}") from problem
-    if found["kind"] != shape["kind"]:
-        raise ApiError(f"unexpected answer instead of a list of {kind}s: its kind is another one")
-    metadata = found["metadata"]
-    return Page(
-        [shaped(kind, each) for each in items], metadata["resourceVersion"], metadata["continue"]
-    )
-
-
-EVENT = {"type": NEEDED, "object": {"metadata": {"resourceVersion": ""}}}
+    found = _checked(f"{kind}List", json_of(answer), LIST)
+    metadata, items = found["metadata"], [shaped(kind, each) for each in found["items"]]
+    return Page(items, metadata["resourceVersion"], metadata["continue"])
 
 
 def event(kind: str, line: bytes) -> Event:
@@ -308,10 +305,7 @@ def event(kind: str, line: bytes) -> Event:
         ApiError: also for an event of type ERROR, with its code.
     """
     document = json_of(line)
-    try:
-        found = _shaped(document, EVENT)
-    except ValueError as problem:
-        raise ApiError(f"unexpected event: {problem}") from problem
+    found = _checked("WatchEvent", document, EVENT)
     change, version = found["type"], found["object"]["metadata"]["resourceVersion"]
     if change == "ERROR":
         status = shaped("Status", document["object"])
@@ -346,7 +340,7 @@ def date(header: str) -> float | None:
 
 
 LATEST = 1e11
-"""The upper bound of times in seconds since the epoch."""
+"""The upper bound of valid numbers, and of times in seconds since the epoch."""
 
 
 def is_older(version: str, other: str) -> bool:

@@ -32,7 +32,6 @@ PAGE = "500"
 """The page size, as in kubectl: a page of pods has a few MB."""
 
 NOT_FOUND, CONFLICT, GONE = 404, 409, 410
-GOES_BACK = "the resource version goes back"
 REFUSED = (400, 403, 405, 413, 415, 422)
 """Statuses of a forbidden or invalid request. A 401 is not permanent: the token is renewed."""
 
@@ -130,7 +129,7 @@ class Api:
                 started = version
                 for event in self._events(kind, version, selectors):
                     if answers.is_older(event.version, version):
-                        raise ApiError(GOES_BACK, GONE)
+                        raise ApiError("the resource version goes back", GONE)
                     version, failures, is_logged = event.version, 0, False
                     if event.objects:
                         yield event

@@ -58,10 +58,11 @@ class Clock:
         self._count += 1
         if self._recorded is None or max(self._heard) - min(self._heard) > CLOSE:
             return
-        told = median(self._heard) - self.ahead
+        found = median(self._heard)
+        told = found - self.ahead
         if self._is_set:
             if len(self._heard) == ENOUGH:
-                self.ahead = _rounded(told + self.ahead - self._offset)
+                self.ahead = _rounded(found - self._offset)
         elif abs(told - self._offset) <= CLOSE:
             self._offset, self._is_set = told, True
         elif len(self._heard) >= FIRST:

@@ -121,22 +121,27 @@ def record(observed: Object) -> str:
 
 
 def lowest_succeeded(observed: Object) -> int | None:
-    """Return the lowest succeeded index of a Job: 2 for "2,4-6"; None if there is none."""
-    found = re.match(r"\d+", observed["status"]["completedIndexes"])
-    return int(found[0]) if found else None
+    """Return the lowest succeeded index of a Job; None if there is none."""
+    return next((low for low, _ in _succeeded(observed)), None)
 
 
 def any_succeeded(observed: Object | None, first: int, count: int) -> int | None:
     """Return the lowest succeeded index of a Job in a range; None if there is none."""
-    status = observed["status"] if observed else {}
     end = ending(observed)
     # A plain Job, which has one replica, has no indexes.
-    text = status.get("completedIndexes") or ("0" if end and ENDS[end["type"]] else "")
-    for low, high in re.findall("([0-9]{1,9})(?:-([0-9]{1,9}))?", text):
-        found = max(int(low), first)
-        if found <= min(int(high or low), first + count - 1):
+    alone = [(0, 0)] if end and ENDS[end["type"]] else []
+    for low, high in (_succeeded(observed) if observed else []) or alone:
+        found = max(low, first)
+        if found <= min(high, first + count - 1):
             return found
     return None
+
+
+def _succeeded(observed: Object) -> list[tuple[int, int]]:
+    """Return the ranges of succeeded indexes of a Job: (2, 2) and (4, 6) for "2,4-6"."""
+    text = observed["status"]["completedIndexes"]
+    found = re.findall("([0-9]{1,9})(?:-([0-9]{1,9}))?", text)
+    return [(int(low), int(high or low)) for low, high in found]
 
 
 def rewound(observed: Object) -> Object | None:
@@ -347,15 +352,21 @@ def is_behind(pod: Object) -> bool:
     return bool(start and at and seconds(start) < seconds(at) - 1)
 
 
-def told_at(pod: Object) -> float:
-    """Return when the deletion of a pod began, or a disruption was announced, by its timestamps.
+def deleted_at(pod: Object) -> float:
+    """Return when the deletion of a pod began, by its timestamps; infinity if it has not.
 
-    Infinity if neither has happened. deletionTimestamp is the end of the grace period.
+    deletionTimestamp is the end of the grace period.
     """
-    metadata, target = pod["metadata"], condition(pod, "DisruptionTarget") or {}
-    end, announced = metadata["deletionTimestamp"], target.get("lastTransitionTime")
-    began = seconds(end) - metadata["deletionGracePeriodSeconds"] if end else float("inf")
-    return min(began, seconds(announced) if announced else float("inf"))
+    end, grace = (
+        pod["metadata"][f"deletion{each}"] for each in ("Timestamp", "GracePeriodSeconds")
+    )
+    return float(seconds(end) - grace) if end else float("inf")
+
+
+def told_at(pod: Object) -> float:
+    """Return when the deletion of a pod began, or a disruption was announced, by its timestamps."""
+    announced = (condition(pod, "DisruptionTarget") or {}).get("lastTransitionTime")
+    return min(deleted_at(pod), seconds(announced) if announced else float("inf"))
 
 
 def stuck_at(pod: Object, patience: float = STUCK_SECONDS) -> float:

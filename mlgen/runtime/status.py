@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mlgen.runtime import progress
+from mlgen.runtime.answers import LATEST
 from mlgen.runtime.cluster import Seen, counts, is_suspended, pods_of, unfinished
 from mlgen.runtime.failures import Failure
 from mlgen.runtime.times import seconds, stamp
@@ -123,9 +124,6 @@ TYPES: dict[type, tuple[type, ...]] = {
 }
 """The types in JSON of a field of State, by the type of its default."""
 
-LATEST = 1e11
-"""The upper bound of valid numbers, and of times in seconds since the epoch."""
-
 COUNTS = re.compile(r"\b(active|succeeded|failed) ([0-9]{1,10})\b")
 """A number of replicas, as `_counts` writes it."""
 
@@ -145,9 +143,8 @@ def stored(data: Mapping[str, str | None]) -> dict[str, Any]:
     needed = {"time", "code", "reason", "pod", "retryable"}  # earlier versions wrote no others
     if cause and (not needed <= {*cause} <= {*CAUSE} or not _fits(cause, CAUSE)):
         return {}
-    return (
-        values if all(isinstance(each, str) for key in PODS for each in values.get(key, ())) else {}
-    )
+    pods = [each for key in PODS for each in values.get(key, ())]
+    return values if all(isinstance(each, str) for each in pods) else {}
 
 
 NAME, VALUE = (
@@ -159,11 +156,11 @@ NAME, VALUE = (
 
 def _fits(values: Mapping[str, Any], examples: Mapping[str, Any]) -> bool:
     """Return whether values have the types of examples, and numbers are in range."""
-    pairs = [(values[name], example) for name, example in examples.items() if name in values]
-    return all(isinstance(value, TYPES[type(example)]) for value, example in pairs) and all(
-        (0 if name != "ahead" else -LATEST) <= value < LATEST
-        for name, value in values.items()
-        if isinstance(examples.get(name), (int, float))
+    known = [(name, values[name], examples[name]) for name in examples if name in values]
+    return all(isinstance(value, TYPES[type(example)]) for _, value, example in known) and all(
+        (-LATEST if name == "ahead" else 0) <= value < LATEST
+        for name, value, example in known
+        if isinstance(example, (int, float))
     )
 
 

@@ -238,18 +238,18 @@ class Supervisor:
 
     def _found(self, kind: str, name: str) -> Object | None:
         found = api.find(self._client, kind, name)
-        return self._own(kind, found) if found and kind in GROUPS else found
+        return self._own(found) if found and kind in GROUPS else found
 
-    def _own(self, kind: str, found: Object) -> Object | None:
-        """Return the used fields of a workload; None for another version of the job."""
+    def _own(self, found: Object) -> Object | None:
+        """Return a workload; None for a Job of another version of the job."""
         labels = found["spec"]["template"]["metadata"]["labels"]
-        is_other = kind == "Job" and self._plan.set and labels[SET] != self._plan.set
+        is_other = found["kind"] == "Job" and self._plan.set and labels[SET] != self._plan.set
         return None if is_other else found
 
     def _jobs(self) -> dict[str, Object | None]:
         """Return all Jobs of the job by name; None for a Job that does not exist."""
         jobs = self._client.list("Job", labelSelector=f"{JOB}={self._plan.job}").objects
-        by_name = {each["metadata"]["name"]: self._own("Job", each) for each in jobs}
+        by_name = {each["metadata"]["name"]: self._own(each) for each in jobs}
         return {item.name: by_name.get(item.name) for item in self._plan.jobs}
 
     def _act(self, action: Action, finish: int | None) -> float:

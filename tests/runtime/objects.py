@@ -1,7 +1,7 @@
 """Objects as the supervisor sees them, from only the fields that a test needs."""
 
 from mlgen.runtime.answers import shaped
-from mlgen.runtime.cluster import is_deleted, remember, told_at
+from mlgen.runtime.cluster import deleted_at, remember
 from mlgen.runtime.times import seconds
 
 
@@ -10,7 +10,5 @@ def made(kind, document, now=0.0):
     found = shaped(kind, {"kind": kind, **document})
     if kind == "Pod":
         remember(found, None, now)
-        found["since"] = seconds(found["changed"]) or now
-        if is_deleted(found):
-            found["deleted"] = told_at(found)
+        found.update(since=seconds(found["changed"]) or now, deleted=deleted_at(found))
     return found
