@@ -311,7 +311,7 @@ class Follower:
         if now.runs:
             return False
         observed = now.snapshot.seen.workloads[self.request.replica.workload]
-        succeeded = bool(now.pods) and now.pods[0]["status"].get("phase") == "Succeeded"
+        succeeded = bool(now.pods) and now.pods[0]["status"]["phase"] == "Succeeded"
         return succeeded or bool(ending(observed)) or state(now.snapshot).ended
 
     def _say(self, now: Moment) -> None:

@@ -53,19 +53,19 @@ def reason(item: Workload, pod: Object, events: Sequence[Object] = ()) -> Reason
 def _reason(item: Workload, pod: Object) -> tuple[str, str]:
     """Return the word and the message, not shortened."""
     status = pod["status"]
-    if status.get("phase") == "Succeeded":
+    if status["phase"] == "Succeeded":
         return SUCCEEDED, ""
-    if status.get("phase") == "Failed":
+    if status["phase"] == "Failed":
         return _failed(item, pod)
     if is_deleted(pod):
         return TERMINATING, ""
     gate = condition(pod, "PodScheduled", "False")
     if gate:
-        return gate.get("reason") or "Pending", scheduling(gate.get("message", ""))
-    for container in status.get("initContainerStatuses", ()):
+        return gate["reason"] or "Pending", scheduling(gate["message"])
+    for container in status["initContainerStatuses"]:
         is_sidecar = container["name"] in pod["spec"]["sidecars"]
         end = container["state"].get("terminated", {})
-        if not (container.get("started") if is_sidecar else end.get("exitCode") == 0):
+        if not (container["started"] if is_sidecar else end.get("exitCode") == 0):
             return _initializing(container)
     return _running(item, pod)
 
@@ -76,12 +76,12 @@ def _failed(item: Workload, pod: Object) -> tuple[str, str]:
     ends = {each["name"]: last_end(each) for each in containers(pod)}
     failed = {name: end for name, end in ends.items() if end.get("exitCode")}
     name = item.container if item.container in failed else next(iter(failed), "")
-    if status.get("reason") or not name:
-        return status.get("reason") or FAILED, status.get("message", "")
+    if status["reason"] or not name:
+        return status["reason"] or FAILED, status["message"]
     where = "" if name == item.container else f" (container {name})"
-    message = failed[name].get("message", "").strip().rpartition("\n")[2]
+    message = failed[name]["message"].strip().rpartition("\n")[2]
     text = f"exit code {failed[name]['exitCode']}{where}"
-    return failed[name].get("reason") or "Error", f"{text}: {message}" if message else text
+    return failed[name]["reason"] or "Error", f"{text}: {message}" if message else text
 
 
 def _initializing(container: Object) -> tuple[str, str]:
@@ -94,7 +94,7 @@ def _initializing(container: Object) -> tuple[str, str]:
 
 
 def _running(item: Workload, pod: Object) -> tuple[str, str]:
-    every = pod["status"].get("containerStatuses", ())
+    every = pod["status"]["containerStatuses"]
     waiting = [each for each in every if "waiting" in each["state"]]
     # The training container first: its state matters most to the user.
     for each in sorted(waiting, key=lambda each: each["name"] != item.container):
@@ -112,7 +112,7 @@ def _running(item: Workload, pod: Object) -> tuple[str, str]:
 def _waiting(container: Object) -> tuple[str, str]:
     """Return why a container does not run yet, or no longer runs."""
     waiting = container["state"]["waiting"]
-    word, message = waiting.get("reason") or STARTING, waiting.get("message", "")
+    word, message = waiting["reason"] or STARTING, waiting["message"]
     if word == "CrashLoopBackOff":
         message = _last(container)
     elif word in ("ImagePullBackOff", "ErrImagePull"):
@@ -123,7 +123,7 @@ def _waiting(container: Object) -> tuple[str, str]:
 def _last(container: Object) -> str:
     """Return how the previous run of a container ended; "" if there was none."""
     end = last_end(container)
-    word = f"{end['reason']}, " if end.get("reason") not in (None, "Error", "Completed") else ""
+    word = f"{end['reason']}, " if end.get("reason", "") not in ("", "Error", "Completed") else ""
     return f"last {word}exit code {end['exitCode']}" if end else ""
 
 
@@ -161,4 +161,4 @@ def shortened(text: str) -> str:
 
 def restarts(pod: Mapping[str, Any]) -> int:
     """Return the number of container restarts of a pod."""
-    return sum(int(each.get("restartCount", 0)) for each in containers(dict(pod)))
+    return sum(each["restartCount"] for each in containers(dict(pod)))

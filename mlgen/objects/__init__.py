@@ -17,8 +17,8 @@ from mlgen.resources import script
 from mlgen.topology import Role, Topology
 
 ORDER = (
-    *("ServiceAccount", "Role", "RoleBinding", "NetworkPolicy", "Service"),
-    *("PersistentVolumeClaim", "PodGroup", "Deployment", "StatefulSet", "Job", "ConfigMap"),
+    *("ServiceAccount", "Role", "RoleBinding", "Service", "PersistentVolumeClaim", "PodGroup"),
+    *("Deployment", "StatefulSet", "Job", "ConfigMap"),
 )
 """Kinds in the order in which to apply them: pods come after the objects that they need.
 
