@@ -224,10 +224,11 @@ def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
     """
     if state.in_place:
         state = replace(state, in_place=in_place.is_whole(plan, seen, state))
-    if state.in_place:
-        waits = in_place.all_wait(plan, seen, state) and not now < state.until <= now + MAX_DELAY
-        return replace(state, phase="Starting", until=0.0, cause=None) if waits else state
-    if now < state.until <= now + MAX_DELAY or not _is_quiet(plan, seen, now):
+    if now < state.until <= now + MAX_DELAY:
+        return state
+    if state.in_place:  # a new pod does not wait: its program waits for its peers
+        return replace(state, phase="Starting", until=0.0, cause=None)
+    if not _is_quiet(plan, seen, now):
         return state
     gang = unfinished(plan.gang, seen)
     if any(not _is_prepared(plan, item) and lowest_succeeded(each) for item, each in gang):

@@ -509,7 +509,7 @@ class History(Faults):
         query = f"{pod['query']}={pod['number']}"
         answer = self.ask(supervisor, query, pod["metadata"]["uid"])
         pod["at"] = supervisor
-        if answer:
+        if not isinstance(answer, str):  # otherwise, the supervisor holds the request
             self.world.hear(pod, answer[1] if answer[0] == HTTPStatus.OK else "")
 
     def ask(self, supervisor, query, token, path="/attempt", body=b""):

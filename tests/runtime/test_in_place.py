@@ -126,6 +126,14 @@ def test_the_gang_is_judged_when_all_of_its_pods_wait():
     assert (state.phase, state.in_place) == ("BackingOff", True)
 
 
+def test_it_does_not_wait_for_a_new_pod_whose_program_waits_for_its_peers():
+    observed = seen(waits("w-0"), OTHER, state=BACKING_OFF, waiting={"w-0": 0})
+
+    state = after(PLAN, observed)
+
+    assert (state.phase, state.in_place) == ("Starting", True)
+
+
 def test_it_starts_after_the_delay():
     observed = seen(waits("w-0"), waits("w-1"), state=BACKING_OFF, waiting={"w-0": 0, "w-1": 0})
 

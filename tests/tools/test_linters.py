@@ -119,7 +119,7 @@ def test_kubeconform_accepts_all_objects_in_the_schemas_of_newer_versions(tool, 
 SCHEMAS = (
     *("configmap-v1", "deployment-apps-v1", "job-batch-v1", "persistentvolumeclaim-v1"),
     *("role-rbac-v1", "rolebinding-rbac-v1", "service-v1", "serviceaccount-v1"),
-    "statefulset-apps-v1",
+    *("statefulset-apps-v1", "networkpolicy-networking-v1"),
 )
 
 POLICY = """
