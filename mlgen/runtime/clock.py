@@ -49,14 +49,18 @@ class Clock:
 
     @property
     def is_ready(self) -> bool:
-        """True if a time may be recorded. Several clocks of API servers may never agree."""
-        return self._is_set or not self._heard or self._count > 3 * ENOUGH
+        """True if a time may be recorded."""
+        return self._is_set or not self._heard
 
     def hear(self, date: float) -> None:
         """Learn the time of an answer, which may be wrong, or be followed by a jump for good."""
         self._heard.append(date - self._monotonic())
         self._count += 1
-        if self._recorded is None or max(self._heard) - min(self._heard) > CLOSE:
+        if self._recorded is None:
+            return
+        agree = max(self._heard) - min(self._heard) <= CLOSE
+        # The clocks of several API servers may never agree.
+        if not agree and (self._is_set or self._count <= 3 * ENOUGH):
             return
         found = median(self._heard)
         told = found - self.ahead

@@ -93,6 +93,8 @@ class Supervisor:
         self._reported: set[str] | None = set()
         self._status = f"{plan.job}.status"
         self._changes = Changes()
+        self._written: str | None = None
+        """The state that this supervisor has stored last."""
         self.exit_code: int | None = None
         self.data: dict[str, str] = {}
         """The data of the status when last read."""
@@ -178,11 +180,15 @@ class Supervisor:
                 self._log(f"{self._status} belongs to another run")
                 sys.exit(OWN_FAILURE)
         status.resume(self._client.clock, data, self._plan.run)
+        is_news = data.get("state") not in (known.get("state"), self._written)
+        if is_news and status.goes_on(known, data):  # another supervisor has listed the pods
+            self._listed_until = 0.0
         self.data = data
         return version
 
     def _store(self, changes: Mapping[str, str | None], version: str) -> None:
         """Store changes of the status, with its version as a precondition."""
+        self._written = changes.get("state")
         if version:
             body = {"metadata": {"resourceVersion": version}, "data": changes}
             self._client.patch("ConfigMap", self._status, body)

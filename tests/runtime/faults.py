@@ -137,6 +137,8 @@ class Faults:
         served = any(pod["owner"] == SERVER.name for pod in gone)
         served = served and not self.plan.force_delete_seconds
         fate = self.random.choice(("is deleted", "is deleted" if served else "stays"))
+        if served and self.plan.pending_seconds:
+            self.allowed_ends["PodsNotCreated"] = "a pod on a lost node"
         for pod in gone:
             self.fact(pod, DISRUPTION, is_sure=kind == "node")
             if kind == "reboot":
@@ -276,7 +278,8 @@ class Faults:
         self.ledger.restarts = state.get("restarts", 0)
         self.ledger.disruptions = state.get("disruptions", 0)
         for body in self.world.all("Job"):
-            if not find(body["status"].get("conditions", ()), "SuccessCriteriaMet"):
+            conditions = body["status"].get("conditions", ())
+            if not find(conditions, "SuccessCriteriaMet") and not find(conditions, "FailureTarget"):
                 self.world.ends.pop(body["metadata"]["name"], None)
         for each in self.supervisors:
             if "watch" in each:

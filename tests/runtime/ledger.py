@@ -68,6 +68,8 @@ class Ledger:
         rule = fact.rule
         if rule == "any" or fact.kind == REJECTION:
             return True
+        if self.plan.in_place and fact.code == 137:
+            return None
         if fact.code in (137, 143) or fact.reason == "OOMKilled":
             return True
         if fact.is_init:

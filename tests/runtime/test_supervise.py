@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from functools import cached_property
 from random import Random
 from types import SimpleNamespace
@@ -228,6 +229,35 @@ def restarted(world, supervisor):
     (pod,) = world.all("Pod")
     world.end_pod(pod, 137)
     return play(world, supervisor, lambda state: state.restarts and state.members)
+
+
+def test_a_supervisor_lists_the_pods_again_after_another_has_restarted_the_gang():
+    world, supervisor, _ = running()
+    supervisor.pods.hear(world.list("Pod", labelSelector="mlgen.dev/job=mnist"))
+    before = play(world, supervisor, lambda state: state.members)
+    supervisor.step()
+    # Its watch tells nothing of the end of the pod.
+    (pod,) = world.all("Pod")
+    del world.objects["Pod", pod["metadata"]["name"]]
+    text = replace(before, restarts=1, members=(), running=0.0).text()
+    world.patch("ConfigMap", "mnist.status", {"data": {"state": text}})
+
+    state = play(world, supervisor, lambda state: state.restarts)
+
+    assert (state.restarts, state.disruptions, state.members) == (1, 0, ())
+
+
+def test_times_go_on_although_the_clocks_of_several_api_servers_never_agree():
+    clock = Clock(lambda: 0.0, lambda: 10_000.0)
+    clock.resume(ahead=3600.0, recorded=6300.0)
+    for date in (10_000, 10_000, 6400) * 9:
+        clock.hear(date)
+        assert not clock.is_ready
+
+    clock.hear(10_000)
+
+    assert clock.is_ready
+    assert 6300 <= clock.now() <= 6500
 
 
 def test_a_status_that_has_lost_its_data_is_restored():
