@@ -290,11 +290,21 @@ def _next(found: "queue.Queue[str]") -> str | None:
 
 
 def parsed(text: str) -> list[Object]:
-    """Return the objects in kubectl's JSON: concatenated objects, or a List."""
+    """Return the objects in kubectl's JSON: concatenated objects, or a List.
+
+    Raises:
+        KubectlError: it has another shape.
+    """
     objects: list[Object] = []
     while text := text.lstrip():
-        item, end = json.JSONDecoder().raw_decode(text)
-        objects += item["items"] if item["kind"] == "List" else [item]
+        try:
+            item, end = json.JSONDecoder().raw_decode(text)
+            items = item["items"] if item["kind"] == "List" else [item]
+            if not all(isinstance(each, dict) for each in items):
+                raise TypeError("an item is no object")
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise KubectlError(f"kubectl printed no objects: {error!r}", "other") from None
+        objects += items
         text = text[end:]
     return objects
 

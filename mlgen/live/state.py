@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from mlgen.kubernetes.objects import Object
 from mlgen.live import kueue, reasons
-from mlgen.live.kubectl import Kubectl
+from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.reasons import Reason, shortened
 from mlgen.objects import supervisor
 from mlgen.objects.labels import INSTANCE, JOB, SUPERVISES, status_name, workload_name
@@ -145,7 +145,7 @@ def _objects(kubectl: Kubectl, namespace: str | None, names: Sequence[str]) -> I
     for label, kinds in KINDS.items():
         words = ("get", kinds, "-l", f"{label} in ({', '.join(names)})")
         for item in kubectl.objects(*words, namespace=namespace):
-            name = item["metadata"]["name"]
+            name = (item.get("metadata") or {}).get("name", "")
             statuses.add(name if item["kind"] == "ConfigMap" else "")
             supervised.add(name if item["kind"] == "Job" else "")
             yield item
@@ -164,13 +164,20 @@ def _objects(kubectl: Kubectl, namespace: str | None, names: Sequence[str]) -> I
 
 
 def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snapshot:
-    """Return the snapshot of a job, selected from the objects of its namespace."""
+    """Return the snapshot of a job, selected from the objects of its namespace.
+
+    Raises:
+        KubectlError: an object has another shape.
+    """
     job, topology = rendered.job, rendered.topology
-    labelled = [(each, each["metadata"].get("labels") or {}) for each in objects]
+    labelled = [(each, (each.get("metadata") or {}).get("labels") or {}) for each in objects]
     found = [
         each for each, labels in labelled if job.name in (labels.get(JOB), labels.get(SUPERVISES))
     ]
-    own = [answers.shaped(each["kind"], each) for each in found]
+    try:
+        own = [answers.shaped(each["kind"], each) for each in found]
+    except answers.ApiError as error:
+        raise KubectlError(str(error), "other") from None
     for pod in own:
         if pod["kind"] == "Pod":  # seen only once, so its timestamps must do
             cluster.remember(pod, None, now)

@@ -279,5 +279,22 @@ def test_objects_of_all_forms():
     assert [{"kind": "Pod"}] * 2 == parsed(f"{item}\n{item}\n")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<html>",
+        "[1]",
+        '"no object"',
+        '{"kind": "List"}',
+        '{"kind": "List", "items": null}',
+        '{"kind": "List", "items": ["a"]}',
+        "[" * 100_000,
+    ],
+)
+def test_other_text_of_kubectl_is_a_problem(text):
+    with pytest.raises(KubectlError, match="kubectl printed no objects: "):
+        parsed(text)
+
+
 def test_an_error_without_other_lines_is_that_of_the_client_library():
     assert "E1122 x" == Outcome(1, "", "E1122 x").message

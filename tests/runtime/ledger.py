@@ -95,7 +95,9 @@ class Ledger:
                 return found
         answers = {self.is_retryable(fact) for fact in telling if fact.kind != DISRUPTION}
         if telling and any(
-            self.is_retryable(fact) for fact in facts if not fact.tells and fact.kind != DISRUPTION
+            self.is_retryable(fact) is not False
+            for fact in facts
+            if not fact.tells and fact.kind != DISRUPTION
         ):
             answers |= {None}
         if answers & {True, None}:

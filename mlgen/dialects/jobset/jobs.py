@@ -236,10 +236,18 @@ class JobSet(Resource):
                     self.report("dependency-on-later", name, name=job.name, hint=hint)
                 else:
                     waits += self._waits(dependency, earlier[name.value], status)
-            for other in earlier.values() if in_order else ():
+            for other in self._before(earlier) if in_order else ():
                 waits += self._waits(order, other, "Ready")
             self.put_all(job, "waitFor", job.source.get("dependsOn") or order, waits)
             earlier[job.name] = job
+
+    def _before(self, earlier: dict[str, ReplicatedJob]) -> list[ReplicatedJob]:
+        """Return the Jobs that the next one waits for, of those before it in order.
+
+        The last one is enough, because it has waited for the others. Kueue starts all at once.
+        """
+        found = [other for other in earlier.values() if other.roles and other.pod_count]
+        return found if self.gang == "kueue" else found[-1:]
 
     def _waits(
         self, source: SourceValue, other: ReplicatedJob, status: str
