@@ -52,8 +52,8 @@ class Seen:
     """By name of a workload: why it cannot be changed, after several attempts."""
     waiting: dict[str, int] = field(default_factory=dict)
     """By UID of a pod that waits for the next attempt: the attempt that it has run last."""
-    ahead: float = 0.0
-    """See `Clock.ahead`."""
+    ahead: float | None = None
+    """What this supervisor has newly learned of `Clock.ahead`; None if it has nothing to tell."""
     progress: Progress | None = None
     """The reports that this supervisor has received."""
 

@@ -153,7 +153,7 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
         state,
         uid=state.uid or ("" if missing else _uid(plan, seen)),
         first=state.first or now,
-        ahead=seen.ahead,
+        ahead=state.ahead if seen.ahead is None else seen.ahead,
         started=0.0 if paused else state.started or (now if runs else 0.0),
         served=state.served or serves,
         short=(state.short or now) if short else 0.0,

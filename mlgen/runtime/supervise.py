@@ -93,6 +93,7 @@ class Supervisor:
         self._reported: set[str] | None = set()
         self._status = f"{plan.job}.status"
         self._changes = Changes()
+        self._told_ahead: float | None = None
         self._written: str | None = None
         """The state that this supervisor has stored last."""
         self.exit_code: int | None = None
@@ -143,6 +144,7 @@ class Supervisor:
             decision = self._decide(self._plan, seen, now)
         if decision.status:
             self._store(decision.status, version)
+            self._told_ahead = self._client.clock.ahead
             return 0.0
         # Act only if the status is unchanged after the objects were read. Then their resource
         # versions show whether another supervisor has acted meanwhile.
@@ -205,7 +207,9 @@ class Supervisor:
         pods = self._list_pods() if told is None else told
         refused = self._changes.refused(self.data)
         ahead = self._client.clock.ahead
-        seen = Seen(workloads, pods, self.data, taken, refused, ahead=ahead)
+        # Two supervisors can know different clocks. Each tells its own only once.
+        seen = Seen(workloads, pods, self.data, taken, refused)
+        seen = seen if ahead == self._told_ahead else replace(seen, ahead=ahead)
         progress = self.reports.progress(self._plan, seen) if self._plan.progress else None
         waiting = self.gate.of(pods) if self._plan.in_place else {}
         return replace(seen, waiting=waiting, progress=progress), told is None

@@ -1,6 +1,7 @@
 """One random history of one job, and the invariants during and after it."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -54,6 +55,8 @@ LOST = 60.0
 """Seconds after its grace period from which a pod counts as lost."""
 PATIENCE = 1800.0
 """Seconds for which a replica waits for its peers."""
+MOST_STEPS = 400
+"""Steps of a supervisor in a minute that only a loop without a pause reaches."""
 HIGH = 2**31 - 1
 
 CLOCK = "supervisor whose own clock is two minutes wrong"
@@ -142,6 +145,7 @@ class History(Faults):
         self.supervisors = [
             {"at": EPOCH + i * 3, "self": None, "skew": random.choice(skews)} for i in range(count)
         ]
+        self.steps = Counter()
         self.depth = 0
         self.applies_until = self.stopped_at = 0.0
         world.faults["second supervisor at the same time"] += count - 1
@@ -533,6 +537,10 @@ class History(Faults):
         world = self.world
         if each.get("done"):
             return
+        minute = (id(each), world.now // MINUTE)
+        self.steps[minute] += 1
+        if self.steps[minute] == MOST_STEPS:
+            self.broken.append("a supervisor does not rest")
         if each["self"] is None:
             each["client"].forget()
             each["self"] = self.make_supervisor(each)

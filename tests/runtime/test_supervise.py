@@ -247,6 +247,24 @@ def test_a_supervisor_lists_the_pods_again_after_another_has_restarted_the_gang(
     assert (state.restarts, state.disruptions, state.members) == (1, 0, ())
 
 
+def test_two_supervisors_that_know_different_clocks_do_not_write_again_and_again():
+    world, first, job = running()
+    play(world, first, lambda state: state.members)
+    server = At(world)
+    second = Supervisor(job, server, world.lines.append)
+    second.step()
+    server.clock.ahead = 3600.0  # the API server that it reaches has another clock
+    for _ in range(9):
+        first.step()
+        second.step()
+
+    before = world.get("ConfigMap", "mnist.status")
+    delays = [each.step() for each in (first, second, first, second)]
+
+    assert before == world.get("ConfigMap", "mnist.status")
+    assert min(delays) > 1
+
+
 def test_times_go_on_although_the_clocks_of_several_api_servers_never_agree():
     clock = Clock(lambda: 0.0, lambda: 10_000.0)
     clock.resume(ahead=3600.0, recorded=6300.0)
