@@ -199,9 +199,12 @@ def calls_of(text):
     return count
 
 
-@pytest.mark.parametrize("status", ["Complete", "Ready"])
+@pytest.mark.parametrize("status", ["Complete", pytest.param("Ready", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("write", [jobset, volcano, native])
-@pytest.mark.parametrize(("graph", "size"), [(chain, 16), (layers, 16), (complete, 8)])
+@pytest.mark.parametrize(
+    ("graph", "size"),
+    [pytest.param(chain, 16, marks=pytest.mark.slow), (layers, 16), (complete, 8)],
+)
 def test_the_work_grows_with_the_dependencies(graph, size, write, status):
     small, middle, large = (graph(size * factor) for factor in (1, 2, 4))
     calls_of(write(small, status))  # import modules

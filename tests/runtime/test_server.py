@@ -156,6 +156,7 @@ def test_strangers_take_no_connection_of_a_pod(monkeypatch):
         assert all(map(finish, [own[1], more, *node, *flood[-3:]]))
 
 
+@pytest.mark.slow
 def test_pods_behind_a_proxy_are_heard_during_a_flood_from_its_address():
     ended = threading.Event()
 
@@ -246,6 +247,7 @@ print(f"{time.process_time():.3f}")
 """
 
 
+@pytest.mark.slow
 def test_without_descriptors_the_server_cannot_listen_until_strangers_are_gone():
     with socket.create_server(("", 0)) as free:
         port = str(free.getsockname()[1])
