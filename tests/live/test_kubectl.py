@@ -155,7 +155,7 @@ def test_all_commands_that_contact_the_cluster_are_known():
 @pytest.mark.parametrize(
     ("contact", "reason"),
     [
-        ("exec sleep 600", "it does not respond"),
+        pytest.param("exec sleep 600", "it does not respond", marks=pytest.mark.slow),
         (
             "echo 'Unable to connect to the server: dial tcp: i/o timeout' >&2; exit 1",
             "Unable to connect to the server: dial tcp: i/o timeout",

@@ -1019,7 +1019,7 @@ def servers(tmp_path):
         server.url = f"http://127.0.0.1:{server.server_port}"
         server.other, server.root = f"http://127.0.0.1:{other.server_port}", str(tmp_path)
         server.seen = []
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield servers
     for server in servers:
         server.shutdown()
