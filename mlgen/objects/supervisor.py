@@ -5,7 +5,7 @@ which describes the job to the program. The step of an Argo workflow runs the sa
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.jobfile.model import MAIN, GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
@@ -72,12 +72,14 @@ def plan(
     """
     job, policy = topology.job, topology.job.run_policy
     bounds = policy.give_up_after or GiveUpAfter()
+    ends = (role for role in topology.roles if not role.serves)
+    jobs = {(role.name, role.index): workload_name(job, role) for role in ends}
     scope = policy.restart_scope if any(role.gang for role in topology.roles) else "Replica"
     fields = {
         "job": job.name,
         "deciding": [workload_name(job, role) for role in topology.roles if role.decides],
         "decides": "" if topology.decides == "one" else topology.decides,
-        "workloads": [_workload(topology, role) for role in topology.roles],
+        "workloads": [_workload(topology, role, jobs) for role in topology.roles],
         "order": [
             {"role": role.name, "until": order.until, "of": order.role}
             for role in topology.roles
@@ -152,7 +154,11 @@ DEFAULTS: dict[str, Any] = {
 """The defaults of fields in `mlgen/runtime/plan.py` for which 0 is not the default."""
 
 
-def _workload(topology: Topology, role: Role) -> Object:
+Names = Mapping[tuple[str, int | None], str]
+"""The names of Jobs by the name and the index of their role."""
+
+
+def _workload(topology: Topology, role: Role, jobs: Names) -> Object:
     fields = {
         "kind": "StatefulSet" if role.serves else "Job",
         "name": workload_name(topology.job, role),
@@ -161,24 +167,23 @@ def _workload(topology: Topology, role: Role) -> Object:
         "container": "" if role.spec.main_container == MAIN else role.spec.main_container,
         "retryable": _retryable(topology.job, role),
         "toleratesFailure": role.tolerates_failure,
-        "awaits": list(dict.fromkeys(_awaits(topology, role))),
+        "awaits": list(dict.fromkeys(_awaits(role, jobs))),
     }
     return {name: value for name, value in fields.items() if value}
 
 
-def _awaits(topology: Topology, role: Role) -> Iterator[tuple[str, int, int]]:
+def _awaits(role: Role, jobs: Names) -> Iterator[tuple[str, int, int]]:
     """Yield the Jobs that each replica of a role awaits, each with a range of indexes.
 
     The replicas of a gang restart together, so none of them awaits a replica that has ended.
     """
-    waits = () if role.gang else role.waits
-    for other in topology.roles:
-        for each in waits:
-            hosts = each.hosts
-            own = other.index is None or hosts.first <= other.index < hosts.first + hosts.count
-            if other.name == each.role and own and not other.serves:
-                first, count = (hosts.first, hosts.count) if other.index is None else (0, 1)
-                yield workload_name(topology.job, other), first, count
+    for each in () if role.gang else role.waits:
+        first, count = each.hosts.first, each.hosts.count
+        if name := jobs.get((each.role, None)):
+            yield name, first, count
+        for index in range(first, first + count):
+            if name := jobs.get((each.role, index)):
+                yield name, 0, 1
 
 
 def _retryable(job: TrainingJob, role: Role) -> str | list[int] | None:

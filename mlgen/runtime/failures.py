@@ -310,17 +310,26 @@ def late(plan: Plan, seen: Seen) -> Iterator[tuple[float, str]]:
     A succeeded replica does not run again, so its address does not come back. A replica that
     started to wait before the other one ended may still be about to start.
     """
-    for item, pod in pods_of(plan.jobs, seen):
-        waits = any(each["name"] == WAIT and "running" in each["state"] for each in containers(pod))
-        for name, low, count in item.awaits if waits and not is_deleted(pod) else ():
-            index = any_succeeded(seen.workloads[name], low, count)
-            if index is not None:
-                text = f"{pod['metadata']['name']} waits for replica {index} of {name}, which has"
-                text += " already succeeded and does not run again; let this replica end last"
-                since = [
-                    each["since"] for each in seen.pods if each["status"]["phase"] == "Succeeded"
-                ]
-                yield max([pod["since"], *since]) + LATE_SECONDS, text
+    waiting = [
+        (item, pod)
+        for item, pod in pods_of(plan.jobs, seen)
+        if item.awaits and _waits_for_peers(pod) and not is_deleted(pod)
+    ]
+    ends = [each["since"] for each in seen.pods if each["status"]["phase"] == "Succeeded"]
+    last = max(ends, default=0.0)
+    awaited = {each for item, _ in waiting for each in item.awaits}
+    succeeded = {each: any_succeeded(seen.workloads[each[0]], *each[1:]) for each in awaited}
+    for item, pod in waiting:
+        for each in item.awaits:
+            if succeeded[each] is not None:
+                text = f"{pod['metadata']['name']} waits for replica {succeeded[each]} of {each[0]}"
+                text += ", which has already succeeded and does not run again"
+                text += "; let this replica end last"
+                yield max(pod["since"], last) + LATE_SECONDS, text
+
+
+def _waits_for_peers(pod: Object) -> bool:
+    return any(each["name"] == WAIT and "running" in each["state"] for each in containers(pod))
 
 
 def _obstacles(
