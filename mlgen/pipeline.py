@@ -338,7 +338,7 @@ def render_document(
 def admitted(document: Document, options: Options) -> tuple[Document | None, list[Problem]]:
     """Return the TrainingJob of a document, or None for another object, and the warnings.
 
-    Every object that leaves mlgen passes this function.
+    Every document that mlgen renders or converts passes this function.
 
     Raises:
         MlgenError: the document has errors, or `only_jobs` rejects it.

@@ -222,9 +222,9 @@ Found = tuple[tuple[bool, int, int], str, float, float, Optional[Content]]  # no
 def _quiet(found: list[Found], limit: int) -> float:
     """Return until when the silence of the job is announced; 0 if it is not.
 
-    An announcement ends when that of any other replica does that reports too, or after an hour if
-    it is from the leading one: its peers may wait for it. Deciding replicas do not wait for others.
-    Replicas that were silent before do not report anymore.
+    The announcement that ends first counts. That of the leading replica also counts for the others,
+    up to an hour after its last report, because they may wait for it. Only deciding replicas count,
+    because they do not wait for others, and only those that still report.
     """
     deciding = [each for each in found if not each[0][0]] or found
     lead = min(deciding, key=_lead)
