@@ -87,10 +87,14 @@ class Size:
         counts = [len(getattr(spec, name)) for spec in job.roles.values()]
         init = max(len(spec.init_containers) for spec in job.roles.values())
         containers = f", also in up to {init:,} init containers," if init else ""
-        known = {"roles": len(counts), "count": max(counts), "containers": containers}
-        spec = next(iter(job.roles.values()))
-        values = {"spec": spec, "field": field, "most": JOB_BYTES >> 20} | known
-        return problem("too-many-repeated", **values)
+        return problem(
+            "too-many-repeated",
+            field=field,
+            roles=len(counts),
+            count=max(counts),
+            containers=containers,
+            most=JOB_BYTES >> 20,
+        )
 
     def require(self, spec: RoleSpec, objects: int) -> None:
         """Check that this number of additional objects is within the limit.

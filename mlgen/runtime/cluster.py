@@ -357,9 +357,8 @@ def deleted_at(pod: Object) -> float:
 
     deletionTimestamp is the end of the grace period.
     """
-    end, grace = (
-        pod["metadata"][f"deletion{each}"] for each in ("Timestamp", "GracePeriodSeconds")
-    )
+    metadata = pod["metadata"]
+    end, grace = metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"]
     return float(seconds(end) - grace) if end else float("inf")
 
 

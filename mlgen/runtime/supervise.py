@@ -94,6 +94,7 @@ class Supervisor:
         self._status = f"{plan.job}.status"
         self._changes = Changes()
         self._told_ahead: float | None = None
+        """`Clock.ahead` when this supervisor has stored a state last."""
         self._written: str | None = None
         """The state that this supervisor has stored last."""
         self.exit_code: int | None = None
@@ -206,10 +207,10 @@ class Supervisor:
         told = self.pods.told() if self._clock() < self._listed_until else None
         pods = self._list_pods() if told is None else told
         refused = self._changes.refused(self.data)
-        ahead = self._client.clock.ahead
         # Two supervisors can know different clocks. Each tells its own only once.
-        seen = Seen(workloads, pods, self.data, taken, refused)
-        seen = seen if ahead == self._told_ahead else replace(seen, ahead=ahead)
+        ahead = self._client.clock.ahead
+        news = None if ahead == self._told_ahead else ahead
+        seen = Seen(workloads, pods, self.data, taken, refused, ahead=news)
         progress = self.reports.progress(self._plan, seen) if self._plan.progress else None
         waiting = self.gate.of(pods) if self._plan.in_place else {}
         return replace(seen, waiting=waiting, progress=progress), told is None
