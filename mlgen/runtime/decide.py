@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mlgen.runtime import gang, stall
+from mlgen.runtime import gang
 from mlgen.runtime import status as job_status
 from mlgen.runtime.answers import RECORD, Object
 from mlgen.runtime.cluster import (
@@ -121,7 +121,10 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
     if plan.pending_seconds:
         times.append(now + plan.pending_seconds)  # no other event may occur before
     times += [due for due, _ in late(plan, seen)]
-    times += stall.wake(plan, seen, state, now)
+    if plan.progress:
+        from mlgen.runtime import stall
+
+        times += stall.wake(plan, seen, state, now)
     return Decision(actions=tuple(actions), wake=min(times, default=None))
 
 
@@ -163,7 +166,11 @@ def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     if missing:
         return state
     state = gang.advance(plan, seen, state, now) if plan.gang else state
-    return stall.advance(plan, seen, state, now) if plan.progress else state
+    if not plan.progress:
+        return state
+    from mlgen.runtime import stall
+
+    return stall.advance(plan, seen, state, now)
 
 
 def _missing(plan: Plan, seen: Seen) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mlgen.runtime import in_place
 from mlgen.runtime import status as job_status
 from mlgen.runtime.cluster import (
     Seen,
@@ -41,8 +40,12 @@ SETTLE_SECONDS = 5.0
 
 def advance(plan: Plan, seen: Seen, state: State, now: float) -> State:
     """Return the next state of a gang, from the observed objects."""
-    if state.in_place and in_place.is_suspended_by_others(plan, seen):
-        state = replace(state, phase="Running", in_place=False, until=0.0, cause=None)
+    state = replace(state, in_place=state.in_place and plan.in_place)
+    if state.in_place:
+        from mlgen.runtime import in_place
+
+        if in_place.is_suspended_by_others(plan, seen):
+            state = replace(state, phase="Running", in_place=False, until=0.0, cause=None)
     step = {"Stopping": _stopping, "BackingOff": _backing_off}.get(state.phase, _running)
     return step(plan, seen, state, now)
 
@@ -84,8 +87,11 @@ def _running(plan: Plan, seen: Seen, state: State, now: float) -> State:
 def stopping(plan: Plan, seen: Seen, state: State, cause: Failure, now: float) -> State:
     """Return the state of a gang that stops, or the end of the job if it cannot restart."""
     state = replace(state, phase="Stopping", cause=cause, members=(), running=0.0, settled=0.0)
-    if in_place.is_possible(plan, seen, state):
-        return replace(state, in_place=True, until=now + in_place.STOP_SECONDS)
+    if plan.in_place:
+        from mlgen.runtime import in_place
+
+        if in_place.is_possible(plan, seen, state):
+            return replace(state, in_place=True, until=now + in_place.STOP_SECONDS)
     return _refused(plan, seen, replace(state, in_place=False), now)
 
 
@@ -156,6 +162,8 @@ def _stopping(plan: Plan, seen: Seen, state: State, now: float) -> State:
     """
     state = replace(state, cause=_cause(plan, seen, state, now))
     if state.in_place:
+        from mlgen.runtime import in_place
+
         if now >= state.until or not in_place.is_whole(plan, seen, state):
             return replace(state, in_place=False, until=0.0)
         if not in_place.all_wait(plan, seen, state):
@@ -223,6 +231,8 @@ def _backing_off(plan: Plan, seen: Seen, state: State, now: float) -> State:
     A delay above the maximum was stored with a wrong clock, and is ignored.
     """
     if state.in_place:
+        from mlgen.runtime import in_place
+
         state = replace(state, in_place=in_place.is_whole(plan, seen, state))
     if now < state.until <= now + MAX_DELAY:
         return state

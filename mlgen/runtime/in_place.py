@@ -32,7 +32,7 @@ def is_possible(plan: Plan, seen: Seen, state: State) -> bool:
     stall after another failure, because the node that causes it is unknown.
     """
     cause = state.cause
-    if not plan.in_place or not cause or cause.is_disruption or cause.kind == REJECTION:
+    if not cause or cause.is_disruption or cause.kind == REJECTION:
         return False
     again = plan.avoid_nodes and cause.node in state.failed.split()
     again = again or (cause.kind == STALL and state.spent > 0)

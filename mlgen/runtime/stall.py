@@ -51,8 +51,6 @@ def _deadline(plan: Plan, seen: Seen, state: State, found: Progress) -> float | 
 
 def wake(plan: Plan, seen: Seen, state: State, now: float) -> list[float]:
     """Return the times at which the supervisor must look again."""
-    if not plan.progress:
-        return []
     found = current(seen.progress, seen.status, state.attempt)
     stored = updated(seen.progress, seen.status, state.attempt, now)
     times = [_deadline(plan, seen, state, found), stored[1]]

@@ -12,7 +12,6 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mlgen.runtime import progress
 from mlgen.runtime.answers import LATEST
 from mlgen.runtime.cluster import Seen, counts, is_suspended, pods_of, unfinished
 from mlgen.runtime.failures import Failure
@@ -282,6 +281,8 @@ def _set_progress(plan: Plan, seen: Seen, state: State, data: dict[str, str], no
     """Set the progress, and the condition Stalled, which does not exclude Running."""
     if not plan.progress:
         return
+    from mlgen.runtime import progress
+
     if text := progress.updated(seen.progress, data, state.attempt, now)[0]:
         data[progress.KEY] = text
     stalls, stalled = state.stalled > 0 and state.phase == "Running", is_stalled(data)
@@ -357,10 +358,13 @@ def events(plan: Plan, seen: Seen, namespace: str) -> Iterator[Object]:
         status, at, reason = (*text.split(" "), "", "")[:3]
         if status == "True":
             found.append((f"{name}-{seconds(at):.0f}".lower(), name, at, reason, message))
-    stored = progress.load(seen.status.get(progress.KEY))
-    if stored and (quarter := int(stored.percent or 0) // 25 * 25):
-        text = f"{quarter} % of training is done"
-        found.append((f"progress-{quarter}", "", stamp(stored.last), "JobProgress", text))
+    if plan.progress:
+        from mlgen.runtime import progress
+
+        stored = progress.load(seen.status.get(progress.KEY))
+        if stored and (quarter := int(stored.percent or 0) // 25 * 25):
+            text = f"{quarter} % of training is done"
+            found.append((f"progress-{quarter}", "", stamp(stored.last), "JobProgress", text))
     for suffix, name, at, reason, message in found:
         yield {
             "metadata": {"name": f"{plan.job}-{plan.run}-{suffix}"},
@@ -402,8 +406,11 @@ def metrics(plan: Plan, data: dict[str, str], reports: Mapping[str, int] | None 
             found.append((f"{name}_time_seconds", "", int(seconds(data[key]))))
     for result, count in (reports or {}).items():
         found.append(("reports_total", f',result="{result}"', count))
-    if stored := progress.load(data.get(progress.KEY)):
-        found += _progress_metrics(stored)
+    if plan.progress:
+        from mlgen.runtime import progress
+
+        if stored := progress.load(data.get(progress.KEY)):
+            found += _progress_metrics(stored)
     return "".join(f"mlgen_job_{name}{{{job}{labels}}} {value}\n" for name, labels, value in found)
 
 

@@ -32,15 +32,14 @@ from mlgen.runtime.cluster import (
     unfinished,
 )
 from mlgen.runtime.decide import Action, Decision, decide, fail
-from mlgen.runtime.gate import Gate
 from mlgen.runtime.memory import Changes, Pods
-from mlgen.runtime.reports import Reports
-from mlgen.runtime.server import CONNECTIONS, Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mlgen.runtime.gate import Gate
     from mlgen.runtime.plan import Plan
+    from mlgen.runtime.reports import Reports
     from mlgen.runtime.server import Answer, Request
 
 GAP = 0.2
@@ -81,8 +80,17 @@ class Supervisor:
         decide: Callable[[Plan, Seen, float], Decision] = decide,
     ) -> None:
         self.pods = Pods(client, plan.job)
-        self.gate = Gate(client.clock.now)
-        self.reports = Reports(client.clock.now)
+        self.gate: Gate | None = None
+        self.reports: Reports | None = None
+        # A job's program has only the modules that it needs.
+        if plan.in_place:
+            from mlgen.runtime.gate import Gate
+
+            self.gate = Gate(client.clock.now)
+        if plan.progress:
+            from mlgen.runtime.reports import Reports
+
+            self.reports = Reports(client.clock.now)
         self._listed_until = 0.0
         self._decide = decide
         self._plan = plan
@@ -124,7 +132,7 @@ class Supervisor:
                 sys.exit(OWN_FAILURE)
             return max(problem.retry_after, min(GAP * 2.0 ** min(self._problems, 10), MAX_DELAY))
         self._problems = self._conflicts = 0
-        return min(delay, self.gate.pause())
+        return min(delay, self.gate.pause()) if self.gate else delay
 
     def _pass(self) -> float:
         # Read the status before the objects. It is written only if it has not changed since.
@@ -211,17 +219,19 @@ class Supervisor:
         ahead = self._client.clock.ahead
         news = None if ahead == self._told_ahead else ahead
         seen = Seen(workloads, pods, self.data, taken, refused, ahead=news)
-        progress = self.reports.progress(self._plan, seen) if self._plan.progress else None
-        waiting = self.gate.of(pods) if self._plan.in_place else {}
+        progress = self.reports.progress(self._plan, seen) if self.reports else None
+        waiting = self.gate.of(pods) if self.gate else {}
         return replace(seen, waiting=waiting, progress=progress), told is None
 
     def _tell_replicas(self) -> None:
         """Let the answers to requests of replicas depend on the status that was just read."""
-        plan = self._plan
-        if plan.in_place or plan.progress:  # parsing the state of a large job takes time
-            uid = status.stored(self.data).get("uid", "")
-            state = status.load(self.data, plan.run, uid)
+        if not self.gate and not self.reports:
+            return  # parsing the state of a large job takes time
+        uid = status.stored(self.data).get("uid", "")
+        state = status.load(self.data, self._plan.run, uid)
+        if self.gate:
             self.gate.update(state)
+        if self.reports:
             self.reports.follow(state.attempt, stops=state.phase in ("Stopping", "BackingOff"))
 
     def _workloads(self) -> tuple[dict[str, Object | None], dict[str, str]]:
@@ -393,17 +403,33 @@ def watches(job: Plan) -> list[tuple[str, dict[str, str]]]:
 def answer(job: Plan, supervisor: Supervisor, request: Request) -> Answer:
     """Return the answer to an HTTP request."""
     if request.method == "GET" and request.path == "/metrics":
-        return HTTPStatus.OK, status.metrics(job, supervisor.data, supervisor.reports.counts)
+        counts = supervisor.reports.counts if supervisor.reports else {}
+        return HTTPStatus.OK, status.metrics(job, supervisor.data, counts)
     pod = supervisor.pods.sender(request.token, request.address)
-    if job.progress and request.path == "/progress":
+    if supervisor.reports and request.path == "/progress":
         if request.method not in ("POST", "PUT"):
             return HTTPStatus.METHOD_NOT_ALLOWED, "send reports with POST\n"
         return supervisor.reports.receive(pod, request)
-    if job.in_place and request.path == "/attempt":
+    if supervisor.gate and request.path == "/attempt":
         if not pod:
             return HTTPStatus.FORBIDDEN, "the sender is not a pod of the job\n"
         return supervisor.gate.answer(pod, request.query) or str(pod["metadata"]["uid"])
     return HTTPStatus.NOT_FOUND, ""
+
+
+def serve(job: Plan, supervisor: Supervisor, bell: threading.Event) -> None:
+    """Start to answer the requests of replicas."""
+    from mlgen.runtime.server import CONNECTIONS, Server
+
+    gate, reports = supervisor.gate, supervisor.reports
+    tick = reports.tick if reports else lambda _: None
+    handle = partial(answer, job, supervisor)
+    server = Server(handle, CONNECTIONS, tick, supervisor.pods.at)
+    if reports:
+        reports.ring = bell.set
+    if gate:
+        gate.ring, gate.wake = bell.set, server.wake
+    start(server.run, job.port)
 
 
 def main(env: Mapping[str, str]) -> int:
@@ -415,11 +441,7 @@ def main(env: Mapping[str, str]) -> int:
     bell, supervisor = threading.Event(), Supervisor(job, client)
     follow(job, client, bell, supervisor.pods)
     if job.port:
-        supervisor.reports.ring = bell.set
-        handle, tick = partial(answer, job, supervisor), supervisor.reports.tick
-        server = Server(handle, CONNECTIONS, tick, supervisor.pods.at)
-        supervisor.gate.ring, supervisor.gate.wake = bell.set, server.wake
-        start(server.run, job.port)
+        serve(job, supervisor, bell)
     try:
         return int(bool(run(supervisor, bell) and env.get("MLGEN_EXIT")))
     except SystemExit:

@@ -1,0 +1,95 @@
+"""The archive with the program of the supervisor, or of the step of an Argo workflow.
+
+It has only the modules of `mlgen/runtime` that a job needs, and the same bytes on every machine.
+Therefore `source` is compressed with bzip2, whose compressor has not changed since 2010: the output
+of zlib differs between its implementations.
+"""
+
+import ast
+import io
+import re
+import zipfile
+from collections.abc import Iterable
+from functools import cache
+from hashlib import sha256
+
+from mlgen.kubernetes.objects import Object
+from mlgen.resources import PACKAGE
+
+RUNTIME = PACKAGE / "runtime"
+PATH = "mlgen/runtime"
+
+FEATURES = {"port": ("server",), "inPlace": ("gate", "in_place"), "progress": ("reports", "stall")}
+"""The modules that are imported only if a field of the plan is set."""
+
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The earliest time in a zip."""
+
+
+def archive(job_plan: Object, *, step: bool = False) -> bytes:
+    """Return the archive for a plan.
+
+    Args:
+        job_plan: the plan.
+        step: the archive is for the step of an Argo workflow.
+    """
+    used = [name for field, names in FEATURES.items() if field in job_plan for name in names]
+    return _archive("step" if step else "supervise", tuple(used))
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of an archive, as `sha256sum` prints it."""
+    return sha256(content).hexdigest()
+
+
+@cache
+def _archive(start: str, others: tuple[str, ...]) -> bytes:
+    names = dict.fromkeys([start, *sorted(_needed([start, *others]))])
+    source = "".join(f"\f{PATH}/{name}.py\n{_stripped(name)}" for name in names)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        for name, text, method in (
+            ("__main__.py", _stripped("__main__"), zipfile.ZIP_STORED),
+            ("source", source, zipfile.ZIP_BZIP2),
+        ):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.create_system, entry.external_attr = 3, 0o644 << 16  # as on Linux
+            file.writestr(entry, text, method, 9)
+    return content.getvalue()
+
+
+def _needed(names: Iterable[str]) -> set[str]:
+    """Return the modules that some modules import when they are imported."""
+    found, left = set[str](), [*names]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += _imports(name)
+    return found
+
+
+@cache
+def _imports(name: str) -> list[str]:
+    found = []
+    for node in ast.parse(_text(name)).body:
+        if isinstance(node, ast.ImportFrom) and node.module == "mlgen.runtime":
+            found += [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("mlgen.runtime."):
+            found.append(str(node.module).rpartition(".")[2])
+    return found
+
+
+def _text(name: str) -> str:
+    return (RUNTIME / f"{name}.py").read_text(encoding="utf-8")
+
+
+@cache
+def _stripped(name: str) -> str:
+    """Return a module without docstrings and comments, in the same lines."""
+    text = re.sub(r'^( *)"""(?:.|\n)*?"""$', _blank, _text(name), flags=re.MULTILINE)
+    return re.sub(r" *(?:^|  )# .*$", "", text, flags=re.MULTILINE)
+
+
+def _blank(docstring: re.Match[str]) -> str:
+    return f'{docstring[1]}""' + "\n" * docstring[0].count("\n")
