@@ -5,6 +5,7 @@ which describes the job to the program. The step of an Argo workflow runs the sa
 """
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,14 +29,17 @@ from mlgen.objects.labels import (
     workload_name,
 )
 from mlgen.objects.network import MESH
+from mlgen.objects.program import archive
 from mlgen.objects.security import access, policy_rule
 from mlgen.objects.skeleton import filled
 from mlgen.objects.workload import IGNORE_DISRUPTION
-from mlgen.resources import program
 from mlgen.topology import Role, Topology
 
 NAME = "supervisor"
 PLAN = "plan.json"
+PROGRAM = "supervisor.pyz"
+IN_IMAGE, IN_ARCHIVE = ["-m", "mlgen.runtime.supervise"], [f"/mlgen/{PROGRAM}"]
+"""The arguments of Python that start the program."""
 
 RESTARTS = 100
 """The backoffLimit. Training may outlast many failures of the supervisor's own pod."""
@@ -131,12 +135,14 @@ def plan_text(job_plan: Object) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def files(helpers: Helpers, job_plan: Object, *, step: bool = False) -> dict[str, str]:
-    """Return the plan and the program of the supervisor or of a workflow's step, as text by name.
+def program(helpers: Helpers, job_plan: Object, *, step: bool = False) -> dict[str, str] | None:
+    """Return the program of the supervisor or of a workflow's step, in base64, by file name.
 
     If the job file sets a supervisor image, the image contains the program.
     """
-    return {PLAN: plan_text(job_plan)} | ({} if helpers.supervisor_image else program(step=step))
+    if helpers.supervisor_image:
+        return None
+    return {PROGRAM: b64encode(archive(job_plan, step=step)).decode()}
 
 
 def image(helpers: Helpers) -> str:
@@ -280,7 +286,12 @@ def supervisor_objects(
     if policy := network_policy(job):
         yield policy
     program_metadata = metadata(job, program_name(job), NAME)
-    yield filled("configmap", metadata=program_metadata, data=files(job.helpers, job_plan))
+    yield filled(
+        "configmap",
+        metadata=program_metadata,
+        data={PLAN: plan_text(job_plan)},
+        binary=program(job.helpers, job_plan),
+    )
     fields = settings.pod_fields(topology, objects)
     yield from placement.release(topology, job.helpers.wait_image, fields)
     # If the training fails, the supervisor's Job fails without retries.
@@ -397,6 +408,7 @@ def _pod_template(topology: Topology, name: str, fields: Object) -> Object:
         priority=fields["priority"],
         pull_secrets=fields["pull_secrets"],
         image=image(job.helpers),
+        command=["python3", *(IN_IMAGE if job.helpers.supervisor_image else IN_ARCHIVE)],
         exit={"name": "MLGEN_EXIT", "value": "1"} if topology.decides != "one" else None,
         port={"name": "metrics", "containerPort": port} if port else None,
         resources=settings.resources(job, own),
