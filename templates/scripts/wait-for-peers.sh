@@ -1,89 +1,40 @@
 #!/bin/sh
-# Waits until every peer is reachable. Reports the missing peers at first, when one more becomes
-# reachable (at most once in five seconds), and at least once a minute.
-#
-#   MLGEN_PEERS    host:port must accept connections, host must resolve; host-[0-3].x is four hosts
-#   MLGEN_SELF     own host name without a domain; as a peer, it must only resolve
-#   MLGEN_TIMEOUT  seconds to wait, then exits with 75 (EX_TEMPFAIL); not set: as long as it takes
-set -uf
-
-expand() {  # PEER: prints it, or every host of a range
-  case $1 in
-    *\[*-*\]*)
-      range=${1#*\[}
-      range=${range%%\]*}
-      for i in $(seq "${range%-*}" "${range#*-}"); do echo "${1%%\[*}$i${1#*\]}"; done
-      ;;
-    *) echo "$1" ;;
-  esac
-}
-
-# nc resolves names through libc, as the program does; busybox nslookup finds no short names.
-reached() {  # PEER
-  case $1 in
-    *:*) nc -z -w 2 "${1%:*}" "${1##*:}" >/dev/null 2>&1 ;;
-    *) case $(nc -z -w 1 "$1" 9 2>&1) in  # a refused connection is fine
-      *"bad address"* | *getaddrinfo* | *"not known"* | *resolve*) return 1 ;;
-    esac ;;
-  esac
-}
-
-is_over() {
-  [ -n "${MLGEN_TIMEOUT-}" ] && [ "$now" -ge $((start + MLGEN_TIMEOUT)) ]
-}
-
-is_due() {
-  elapsed=$((now - ${told_at:-0}))
-  [ "$elapsed" -ge 60 ] || { [ "$elapsed" -ge 5 ] && [ "$pending" != "$told" ]; }
-}
-
-summary() {  # PEERS...: prints how many of all peers these are, and names the first ten
-  count=$# shown=$1
-  while shift && [ $# -gt 0 ] && [ $# -gt $((count - 10)) ]; do shown="$shown, $1"; done
-  [ "$count" -le 10 ] || shown="$shown and $((count - 10)) more"
-  echo "$count of $total peers: $shown"
-}
-
-# The names of pods that start together resolve within two seconds. After that, the pause is about
-# a tenth of the time waited so far, up to five seconds.
-pause() {
-  elapsed=$((now - start))
-  if [ "$elapsed" -lt 4 ]; then sleep 0.25 2>/dev/null || sleep 1
-  elif [ "$elapsed" -lt 40 ]; then sleep $((1 + elapsed / 10))
-  else sleep 5
-  fi
-}
-
-command -v nc >/dev/null || {
-  echo "nc not found; set spec.helpers.waitImage to an image that includes nc" >&2
-  exit 127
-}
-start=$(date +%s) missing='' told='' total=0
-for peer in $(for each in $MLGEN_PEERS; do expand "$each"; done); do
-  # This replica listens only after the wait. Its name must resolve, because programs may use it.
-  [ "${peer%%[.:]*}" != "${MLGEN_SELF-}" ] || peer=${peer%:*}
-  missing="$missing $peer" total=$((total + 1))
-done
+# Waits until each peer of MLGEN_PEERS accepts connections (host:port) or resolves (host).
+# host-[0-3] stands for four hosts. MLGEN_SELF must only resolve. MLGEN_TIMEOUT: limit in seconds.
 # shellcheck disable=SC2086  # $missing is a list of words
+set -uf; start=$(date +%s) missing='' told='' told_at=0
+command -v nc >/dev/null || { echo "nc not found; set spec.helpers.waitImage" >&2; exit 127; }
+reached() {  # nc resolves names as the program does; busybox nslookup finds no short names
+  case $1 in *:*) nc -z -w 2 "${1%:*}" "${1##*:}" >/dev/null 2>&1; return ;; esac
+  ! nc -z -w 1 "$1" 9 2>&1 | grep -qE "bad address|getaddrinfo|not known|resolve"
+}
+add() {  # this replica itself listens only after the wait
+  [ "${1%%[.:]*}" = "${MLGEN_SELF-}" ] && missing="$missing ${1%:*}" || missing="$missing $1"
+}
+list() {
+  [ $# -le 10 ] && more='' || more=" and $(($# - 10)) more"
+  echo "$# of $total peers: $(echo "$*" | cut -d ' ' -f -10 | sed 's/ /, /g')$more"
+}
+for each in $MLGEN_PEERS; do
+  range=${each#*\[} && range=${range%%\]*} rest=${each#*\]}
+  case $each in
+    *\[*-*\]*) for i in $(seq "${range%-*}" "${range#*-}"); do add "${each%%\[*}$i$rest"; done ;;
+    *) add "$each" ;;
+  esac
+done
+set -- $missing && total=$#
 while [ -n "$missing" ]; do
-  now=$(date +%s) all='' pending=$missing missing=''
-  if is_over || is_due; then all=yes; fi
-  for peer in $pending; do
-    # One missing peer is enough to wait; try all peers only for a report. A name that
-    # does not resolve costs DNS several queries, and thousands of replicas may wait for it.
-    if { [ -n "$missing" ] && [ -z "$all" ]; } || ! reached "$peer"; then
-      missing="$missing $peer"
-    fi
+  now=$(date +%s) pending=$missing missing='' report='' && passed=$((now - start))
+  [ $((now - told_at)) -lt 5 ] || [ "$pending" = "$told" ] || report=changed
+  [ $((now - told_at)) -lt 60 ] && [ $passed -lt "${MLGEN_TIMEOUT:-$now}" ] || report=due
+  for peer in $pending; do  # one missing peer is enough, because thousands may ask the DNS server
+    { [ -n "$missing" ] && [ -z "$report" ]; } || ! reached "$peer" || continue
+    missing="$missing $peer"
   done
   [ -n "$missing" ] || break
-  if is_over; then
-    echo "timed out after ${MLGEN_TIMEOUT}s waiting for $(summary $missing)" >&2
-    exit 75
-  fi
-  if [ -n "$all" ]; then
-    echo "waiting for $(summary $missing)"
-    told=$missing told_at=$now
-  fi
-  pause
+  [ $passed -lt "${MLGEN_TIMEOUT:-$now}" ] || {
+    echo "timed out after ${MLGEN_TIMEOUT}s waiting for $(list $missing)" >&2; exit 75; }
+  [ -z "$report" ] || { echo "waiting for $(list $missing)"; told=$missing told_at=$now; }
+  { [ $passed -lt 4 ] && sleep 0.25 2>/dev/null; } || sleep $((passed < 40 ? 1 + passed / 10 : 5))
 done
 echo "all peers are reachable"
