@@ -17,6 +17,9 @@ SITE_BYTES = 256 << 10
 """Bytes of mlgen.toml or pyproject.toml. The parser of TOML may need 500 bytes of memory for each
 byte."""
 
+SOURCE_BYTES = 4 << 20
+"""Bytes of a file in the archive of a program. The supervisor's whole source has 0.2 MB."""
+
 DEPTH = 100
 """Nested mappings and lists in one document. A recursive Python function fails at about 300 levels,
 and a pod, the deepest of the usual objects, has 12."""

@@ -61,6 +61,7 @@ Code = Literal[
     "too-large",
     "unknown-field",
     "unknown-kind",
+    "unknown-program",
     "unknown-role",
     "unknown-value",
     "unreadable",

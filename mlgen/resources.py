@@ -41,20 +41,3 @@ def table(name: str) -> Any:
 def script(name: str) -> str:
     """Return the text of a shell script in `templates/scripts`."""
     return (folder("templates") / "scripts" / name).read_text(encoding="utf-8")
-
-
-@cache
-def program(*, step: bool = False) -> dict[str, str]:
-    """Return the files of `mlgen/runtime`, the program of the supervisor: text by file name.
-
-    No caller changes it. All jobs share the texts, which saves 130 kB for each.
-
-    Args:
-        step: include the modules of the step of an Argo workflow.
-    """
-    # The folder in the pod is a namespace package, like its parent.
-    omitted = ("__init__.py",) if step else ("__init__.py", "attempt.py", "step.py")
-    files = sorted((PACKAGE / "runtime").glob("*.py"))
-    return {
-        file.name: file.read_text(encoding="utf-8") for file in files if file.name not in omitted
-    }

@@ -50,4 +50,4 @@ def test_manifests_for_a_newer_version(file, render, manifest):
     text = render(file, kube_version=version)
 
     assert text == manifest
-    assert verify([Text("manifests", text)], version)
+    assert verify([Text("manifests", text)], version).jobs

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mlgen.resources import folder, program, script
+from mlgen.resources import folder, script
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,6 @@ def test_a_script_is_found_in_templates():
 def test_a_missing_script_raises_file_not_found_error():
     with pytest.raises(FileNotFoundError):
         script("missing.sh")
-
-
-def test_only_the_program_of_a_workflow_has_its_step():
-    assert {"attempt.py", "step.py"} == set(program(step=True)) - set(program())
-    assert "supervise.py" in program()
-    assert "__init__.py" not in program()
 
 
 def test_no_table_has_two_rows_of_one_name():

@@ -6,9 +6,9 @@ These rules rely on the shape of the objects, which `schemas/checks/verify.json`
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from mlgen import checks, dialects
 from mlgen.checks.pods import (
@@ -20,6 +20,7 @@ from mlgen.checks.pods import (
     value_at,
     with_jobs,
 )
+from mlgen.checks.program import OURS, is_known, program_path, unknown, unknown_program
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
@@ -44,6 +45,7 @@ from mlgen.problems import (
     ValuePath,
     dotted,
     limited_hints,
+    severe,
 )
 from mlgen.resources import table
 
@@ -92,6 +94,10 @@ class _Part:
         """True for the ConfigMap with a job's status, which lacks the job's label."""
         return part_of(self.data) == "status"
 
+    def is_claim_of(self, jobs: Container[str]) -> bool:
+        """Return whether a PersistentVolumeClaim is of a job. It lacks the label of the job."""
+        return self.data["kind"] == "PersistentVolumeClaim" and self.label(INSTANCE) in jobs
+
     def statuses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return keys of a status or of a supervisor's status, with and without its namespace.
 
@@ -102,16 +108,26 @@ class _Part:
         return (instance, name, self.namespace), (instance, name)
 
 
+class Verified(NamedTuple):
+    """The result of `verify`: a line for each job, and the warnings."""
+
+    jobs: list[str]
+    warnings: list[Problem]
+
+
 @limited_hints()
-def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
-    """Return a line for each job of a stream. Raise if a job does not pass the checks.
+def verify(
+    texts: Iterable[Text], kube_version: KubeVersion, *, only_jobs: bool = False
+) -> Verified:
+    """Verify a stream. Raise if a job does not pass the checks.
 
     Args:
         texts: manifests in any order, with or without other objects.
         kube_version: the version of the cluster.
+        only_jobs: other objects, and a program that is not of this mlgen, are errors.
 
     Raises:
-        MlgenError: there are problems (all of them, with file and line), or there is no job.
+        MlgenError: there are errors (all problems, with file and line), or there is no job.
     """
     collector = Collector()
     documents: list[Document] = []
@@ -123,7 +139,7 @@ def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
                 collector.extend(each for each in document if not each.warning)
             else:
                 documents.append(document)
-    jobs = verify_documents(documents, kube_version, collector)
+    jobs = verify_documents(documents, kube_version, collector, only_jobs=only_jobs)
     if not jobs and not collector.problems:
         message = f"expected the objects of a job, but none has the label {JOB}"
         hint = "pass the manifests that you apply, with the labels that mlgen set"
@@ -133,13 +149,18 @@ def verify(texts: Iterable[Text], kube_version: KubeVersion) -> list[str]:
         place = problem.place or Place("")
         return order.get(place.file, 0), place.line, place.column
 
-    if collector.problems:
-        raise MlgenError(sorted(collector.problems, key=position))
-    return jobs
+    problems = sorted(collector.problems, key=position)
+    if collector.has_errors:
+        raise MlgenError(problems)
+    return Verified(jobs, problems)
 
 
 def verify_documents(
-    documents: Iterable[Document], kube_version: KubeVersion, collector: Collector
+    documents: Iterable[Document],
+    kube_version: KubeVersion,
+    collector: Collector,
+    *,
+    only_jobs: bool = False,
 ) -> list[str]:
     """Return a line for each job of a stream, and report its problems.
 
@@ -147,10 +168,12 @@ def verify_documents(
         documents: all documents of the stream.
         kube_version: the version of the cluster.
         collector: receives every problem.
+        only_jobs: other objects, and a program that is not of this mlgen, are errors.
     """
     jobs: dict[str, list[_Part]] = {}
     watched: dict[tuple[str, ...], dict[str, None]] = {}
-    parts = _without_duplicates(list(_parts(documents, collector)), collector)
+    found = list(_parts(documents, collector, only_jobs=only_jobs))
+    parts = _without_duplicates(found, collector)
     for part in parts:
         if part.job is not None:
             jobs.setdefault(part.job, []).append(part)
@@ -162,14 +185,38 @@ def verify_documents(
         if part.job is None and part.is_status:
             for job in next(filter(None, map(watched.get, part.statuses())), ()):
                 jobs[job].append(part)
-    return [
-        _verified(name, group, kube_version, collector)
+    lines = [
+        _verified(name, group, kube_version, collector, only_jobs=only_jobs)
         for name, members in jobs.items()
         for group in _by_namespace(name, members, collector)
     ]
+    own = {id(part) for members in jobs.values() for part in members}
+    steps = [part for part in parts if id(part) not in own and program_path(part.data)]
+    lines += [_step(part, collector, only_jobs=only_jobs) for part in steps]
+    own |= {id(part) for part in parts if part.is_claim_of(jobs)} | set(map(id, steps))
+    others = (part for part in parts if id(part) not in own) if only_jobs else ()
+    collector.extend(_foreign(part.document, part.path, part.data) for part in others)
+    return [*filter(None, lines)]
 
 
-def _parts(documents: Iterable[Document], collector: Collector) -> Iterator[_Part]:
+def _step(part: _Part, collector: Collector, *, only_jobs: bool) -> str:
+    """Return the line of a ConfigMap with the step of a workflow, or report its program."""
+    name = str(part.data["metadata"]["name"])
+    if is_known(part.data):
+        return f"{name}: verified, {OURS}"
+    warning = _located(name, part, unknown_program(part.data))
+    collector.extend(severe([warning], strict=only_jobs))
+    return ""
+
+
+def _foreign(document: Document, path: ValuePath, data: Object) -> Problem:
+    """Return the problem of an object that belongs to no job, for --only-jobs."""
+    return replace(checks.foreign(str(data.get("kind") or "")), place=document.place(path))
+
+
+def _parts(
+    documents: Iterable[Document], collector: Collector, *, only_jobs: bool
+) -> Iterator[_Part]:
     """Yield every object with an identity. Report YAML problems of objects that belong to a job."""
     for document in documents:
         for path, item in items_of(document.data):
@@ -179,6 +226,8 @@ def _parts(documents: Iterable[Document], collector: Collector) -> Iterator[_Par
                 continue
             collector.extend(_not_applicable(document, path, data))
             if not _is_object(data):
+                if only_jobs and isinstance(data, dict):
+                    collector.add(_foreign(document, path, data))
                 continue
             part = _Part(data, document, path)
             if part.job is not None:
@@ -288,7 +337,12 @@ def _whereabouts(part: _Part) -> str:
 
 
 def _verified(
-    name: str, parts: Sequence[_Part], kube_version: KubeVersion, collector: Collector
+    name: str,
+    parts: Sequence[_Part],
+    kube_version: KubeVersion,
+    collector: Collector,
+    *,
+    only_jobs: bool,
 ) -> str:
     """Return the line of one job, and report its problems.
 
@@ -310,10 +364,16 @@ def _verified(
     located = dict.fromkeys(_located(name, part_of[id(error.item)], error) for error in errors)
     same = {(problem.place, problem.code) for problem in reported}
     collector.extend(item for item in located if (item.place, item.code) not in same)
+    others = [_located(name, part_of[id(each.item)], each) for each in unknown(objects)]
+    collector.extend(severe(others, strict=only_jobs))
     # The pods of the supervisor and TensorBoard have no subdomain.
     count = sum(pods.count or 0 for pods in job.pods if pods.subdomain[1])
     full = f"{parts[0].namespace}/{name}" if parts[0].namespace else name
-    return f"{full}: verified, {len(objects)} objects, {count} pod{'' if count == 1 else 's'}"
+    pods = f"{count} pod{'' if count == 1 else 's'}"
+    ours = any(map(program_path, objects)) and not others
+    return ", ".join(
+        [f"{full}: verified", f"{len(objects)} objects", pods, *([OURS] if ours else [])]
+    )
 
 
 def rejected_fields(objects: Iterable[Object], kube_version: KubeVersion) -> Iterator[Located]:
@@ -330,7 +390,8 @@ def _located(job: str, part: _Part, located: Located) -> Problem:
     problem, name = located.problem, title(part.data)
     message = problem.message if name in problem.message else f"{name}: {problem.message}"
     hint = EXPECTED["hints"].get(problem.code, problem.hint)
-    return part.problem(job, message, problem.code, hint, located.path)
+    found = part.problem(job, message, problem.code, hint, located.path)
+    return replace(found, warning=problem.warning)
 
 
 def _malformed(job: str, part: _Part) -> Iterator[Problem]:

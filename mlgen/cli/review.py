@@ -46,7 +46,9 @@ def validate(files: tuple[str, ...], jobs: int, **values: Any) -> None:
 
 
 @command("show")
-def show(files: tuple[str, ...], replica: str | None, *, defaults: bool, **values: Any) -> None:
+def show(
+    files: tuple[str, ...], replica: str | None, *, defaults: bool, program: bool, **values: Any
+) -> None:
     """Describe the jobs in FILES.
 
     For each job, print its roles and resources, its outcome, the effect of each exit code, and the
@@ -58,14 +60,19 @@ def show(files: tuple[str, ...], replica: str | None, *, defaults: bool, **value
       mlgen show job.yaml                      # the page of a job
       mlgen show job.yaml --replica worker-3   # the environment of one pod
       mlgen show job.yaml --defaults           # the job file with all defaults
+      mlgen show manifests.yaml --program      # the source of the supervisor
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import show
 
-    if replica and defaults:
-        raise click.UsageError("--replica and --defaults are mutually exclusive")
-    jobs = rendered(files, values, totals=False).jobs
+    if (replica is not None) + defaults + program > 1:
+        raise click.UsageError("--replica, --defaults and --program are mutually exclusive")
     try:
-        text = show.text(jobs, replica=replica, defaults=defaults)
+        if program:
+            with reading(files) as texts:
+                text = show.sources(texts)
+        else:
+            jobs = rendered(files, values, totals=False).jobs
+            text = show.text(jobs, replica=replica, defaults=defaults)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     write_page(text)
@@ -147,11 +154,12 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
 
 
 @command("verify")
-def verify(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
+def verify(files: tuple[str, ...], kube_version: "KubeVersion", *, only_jobs: bool) -> None:
     """Check the rendered manifests in FILES after other tools have changed them.
 
     For each job, check that names, labels, addresses and permissions still match across its
-    objects, for example after a kustomize overlay.
+    objects, for example after a kustomize overlay. Report a supervisor whose program is not exactly
+    the one of this mlgen.
 
     \b
     Examples:
@@ -162,5 +170,8 @@ def verify(files: tuple[str, ...], kube_version: "KubeVersion") -> None:
     from mlgen.checks.verify import verify
 
     with reading(files) as texts:
-        jobs = checked(lambda: verify(texts, kube_version))
-    findings(map(str, jobs))
+        verified = checked(
+            lambda: verify(texts, kube_version, only_jobs=only_jobs),
+            lambda verified: verified.warnings,
+        )
+    findings(verified.jobs)

@@ -32,7 +32,7 @@ CLAIM = ("", "PersistentVolumeClaim")
 
 REMOVED = "no longer rendered, but kubectl apply does not delete it"
 
-PROGRAM = "data: the supervisor's program, from another version of mlgen"
+PROGRAM = "binaryData: the supervisor's program, which mlgen verify checks"
 
 Verdict = Literal["new", "changed", "uncertain", "rejected", "removed", "taken"]
 
@@ -141,10 +141,11 @@ def _stranger(old: Object, new: Object) -> str:
 
 
 def _is_program(item: Object, change: Change) -> bool:
-    """Return True for a change of the supervisor's program, which need not be reviewed."""
-    field, *keys = change.path
-    is_file = field == "data" and keys and keys[0].endswith(".py]")
-    return bool(is_file and planned(item))
+    """Return True for a change of the supervisor's program, whose text helps no reviewer."""
+    field, *names = change.path
+    # Up to 0.2, each module of the program was a key of `data`.
+    is_module = field == "data" and bool(names) and names[0].endswith(".py]")
+    return (is_module or field == "binaryData") and planned(item) is not None
 
 
 def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:

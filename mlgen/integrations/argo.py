@@ -137,9 +137,8 @@ def _config(job: Rendered) -> Object:
     meta["labels"].pop(JOB)
     objects = list(filter(_is_applied_by_step, job.objects))
     job_plan = supervisor.plan(job.topology, objects)
-    data = {FILE: yaml_text(objects), supervisor.PLAN: supervisor.plan_text(job_plan)}
-    program = supervisor.program(job.job.helpers, job_plan, step=True)
-    return filled("configmap", metadata=meta, data=data, binary=program)
+    data = {FILE: yaml_text(objects)}
+    return supervisor.config_map(job.job.helpers, meta, job_plan, data, step=True)
 
 
 def _manifests(job: str) -> str:

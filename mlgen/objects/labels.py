@@ -47,6 +47,9 @@ Re-applying the manifests writes it again. So the supervisor can distinguish a J
 Job that the user suspended by hand.
 """
 
+PROGRAM = "mlgen.dev/program"
+"""The annotation of a ConfigMap with a program of mlgen: `mlgen:VERSION@sha256:DIGEST`."""
+
 MAX_REPLICAS = "mlgen.dev/max-replicas"
 """The annotation with the maximum number of replicas to which a workload can be scaled."""
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
 
+from mlgen import __version__
 from mlgen.kubernetes.objects import Object
 from mlgen.resources import PACKAGE
 
@@ -21,6 +22,10 @@ PATH = "mlgen/runtime"
 
 FEATURES = {"port": ("server",), "inPlace": ("gate", "in_place"), "progress": ("reports", "stall")}
 """The modules that are imported only if a field of the plan is set."""
+
+FILE = "supervisor.pyz"
+FOLDER = "/mlgen"
+"""The key of the archive in its ConfigMap, and the folder in which it is mounted."""
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest time in a zip."""
@@ -37,9 +42,12 @@ def archive(job_plan: Object, *, step: bool = False) -> bytes:
     return _archive("step" if step else "supervise", tuple(used))
 
 
-def digest(content: bytes) -> str:
-    """Return the SHA-256 of an archive, as `sha256sum` prints it."""
-    return sha256(content).hexdigest()
+def name(content: bytes) -> str:
+    """Return the value of the annotation of an archive, which this mlgen has built.
+
+    It names a version and a SHA-256 as the reference of a container image does.
+    """
+    return f"mlgen:{__version__}@sha256:{sha256(content).hexdigest()}"
 
 
 @cache

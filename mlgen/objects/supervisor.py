@@ -7,16 +7,18 @@ which describes the job to the program. The step of an Argo workflow runs the sa
 import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from mlgen.jobfile.model import MAIN, GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.objects import helpers as settings
-from mlgen.objects import placement, services
+from mlgen.objects import placement, program, services
 from mlgen.objects.labels import (
     DECIDES,
     JOB,
+    PROGRAM,
     ROLE,
     SUPERVISES,
     app_labels,
@@ -29,7 +31,6 @@ from mlgen.objects.labels import (
     workload_name,
 )
 from mlgen.objects.network import MESH
-from mlgen.objects.program import archive
 from mlgen.objects.security import access, policy_rule
 from mlgen.objects.skeleton import filled
 from mlgen.objects.workload import IGNORE_DISRUPTION
@@ -37,9 +38,9 @@ from mlgen.topology import Role, Topology
 
 NAME = "supervisor"
 PLAN = "plan.json"
-PROGRAM = "supervisor.pyz"
-IN_IMAGE, IN_ARCHIVE = ["-m", "mlgen.runtime.supervise"], [f"/mlgen/{PROGRAM}"]
-"""The arguments of Python that start the program."""
+IN_IMAGE = ["python3", "-m", "mlgen.runtime.supervise"]
+IN_ARCHIVE = ["python3", f"{program.FOLDER}/{program.FILE}"]
+"""The commands that start the program."""
 
 RESTARTS = 100
 """The backoffLimit. Training may outlast many failures of the supervisor's own pod."""
@@ -135,14 +136,33 @@ def plan_text(job_plan: Object) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def program(helpers: Helpers, job_plan: Object, *, step: bool = False) -> dict[str, str] | None:
-    """Return the program of the supervisor or of a workflow's step, in base64, by file name.
+def config_map(
+    helpers: Helpers,
+    metadata: Object,
+    job_plan: Object,
+    data: Mapping[str, str] = MappingProxyType({}),
+    *,
+    step: bool = False,
+) -> Object:
+    """Return the ConfigMap with a plan and the program that follows it.
 
     If the job file sets a supervisor image, the image contains the program.
+
+    Args:
+        helpers: the settings of containers that mlgen adds.
+        metadata: of the ConfigMap. The annotation of the program is added.
+        job_plan: the plan.
+        data: other data.
+        step: the program is the step of an Argo workflow.
     """
-    if helpers.supervisor_image:
-        return None
-    return {PROGRAM: b64encode(archive(job_plan, step=step)).decode()}
+    binary = None
+    if not helpers.supervisor_image:
+        content = program.archive(job_plan, step=step)
+        annotations = metadata.get("annotations", {}) | {PROGRAM: program.name(content)}
+        metadata = metadata | {"annotations": annotations}
+        binary = {program.FILE: b64encode(content).decode()}
+    plan_data = {PLAN: plan_text(job_plan)}
+    return filled("configmap", metadata=metadata, data={**data, **plan_data}, binary=binary)
 
 
 def image(helpers: Helpers) -> str:
@@ -285,13 +305,7 @@ def supervisor_objects(
         yield services.service(metadata(job, name, NAME), {ROLE: NAME, SUPERVISES: job.name})
     if policy := network_policy(job):
         yield policy
-    program_metadata = metadata(job, program_name(job), NAME)
-    yield filled(
-        "configmap",
-        metadata=program_metadata,
-        data={PLAN: plan_text(job_plan)},
-        binary=program(job.helpers, job_plan),
-    )
+    yield config_map(job.helpers, metadata(job, program_name(job), NAME), job_plan)
     fields = settings.pod_fields(topology, objects)
     yield from placement.release(topology, job.helpers.wait_image, fields)
     # If the training fails, the supervisor's Job fails without retries.
@@ -408,7 +422,7 @@ def _pod_template(topology: Topology, name: str, fields: Object) -> Object:
         priority=fields["priority"],
         pull_secrets=fields["pull_secrets"],
         image=image(job.helpers),
-        command=["python3", *(IN_IMAGE if job.helpers.supervisor_image else IN_ARCHIVE)],
+        command=IN_IMAGE if job.helpers.supervisor_image else IN_ARCHIVE,
         exit={"name": "MLGEN_EXIT", "value": "1"} if topology.decides != "one" else None,
         port={"name": "metrics", "containerPort": port} if port else None,
         resources=settings.resources(job, own),

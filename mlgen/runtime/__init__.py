@@ -1,9 +1,10 @@
 """The programs that run in the cluster: the supervisor of a job, and the step of a workflow.
 
-The job's ConfigMap contains the files of this directory. It is mounted at `/mlgen/runtime`, and the
-command is `python3 -m mlgen.runtime.supervise` in the working directory `/`. The pod contains no
-`mlgen/__init__.py`, so `mlgen` is a namespace package (PEP 420), and imports are the same in the
-pod, in tests and under mypy. The code needs Python 3.9 and only its standard library.
+The job's ConfigMap contains the modules that the job needs in one archive, which is mounted at
+`/mlgen`. The command is `python3 /mlgen/supervisor.pyz`, which starts `__main__`. A module that
+only some jobs need is imported in a function (`FEATURES` in `mlgen/objects/program.py`). Imports
+are the same in the pod, in tests and under mypy. The code needs Python 3.9 and only its standard
+library.
 
 `plan` describes the job. `decide` is a pure function from the observed objects (`cluster`,
 `failures`) and the stored status (`status`) to the next actions. `gang` restarts replicas together,

@@ -377,7 +377,7 @@ def test_pages_show_the_addresses():
 def test_every_jobset_is_verified(file):
     for job in rendered(file):
         text = Text("manifests.yaml", yaml_text(job.objects))
-        assert verify([text], job.kube_version)
+        assert verify([text], job.kube_version).jobs
 
 
 def test_verify_reports_a_changed_jobset():
