@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import yaml
-from support import golden
+from support import rendered_once
 
 from mlgen import Options, pipeline
 from mlgen.checks import invalid_names
@@ -149,7 +149,7 @@ def refusal(item, version):
 def objects(files):
     """Return the objects in the goldens of fixtures, except the largest."""
     for file in files:
-        for item in yaml.safe_load_all(golden(file)):
+        for item in yaml.safe_load_all(rendered_once(file)):
             if item and standard(item) and len(json.dumps(item)) < 20_000:
                 yield standard(item)
 

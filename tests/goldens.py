@@ -25,11 +25,16 @@ So kubectl cannot apply a golden. Tests that need manifests use `support.rendere
 """
 
 import re
+import zipfile
+from base64 import b64decode
 from functools import cache
+from hashlib import sha256
+from io import BytesIO
 
 import yaml
-from support import LOADER, ROOT, abridged, load_all
+from support import LOADER, ROOT, load_all
 
+from mlgen import __version__
 from mlgen.variants.name_hash import ALPHABET, LENGTH
 
 LAUNCHER = """
@@ -56,7 +61,7 @@ spec:
 """
 
 SCRIPTS = {file.name: file.read_text() for file in (ROOT / "templates/scripts").iterdir()}
-MODULES = re.compile(r"(?:^ +(\w+\.py): mlgen/runtime/\1\n)+", re.MULTILINE)
+ARCHIVE = re.compile(r"^(binaryData:\n  supervisor\.pyz): '([\w+/=]+)'$", re.MULTILINE)
 HEAD = re.compile(r"# (\S+): (\w+), .* Made by mlgen\.\n")
 REFERENCE = "in the reference"
 HASH = rf"^# [\w-]+-([{ALPHABET}]{{{LENGTH}}}): .* Made by mlgen\.$"
@@ -72,13 +77,13 @@ def reference(job, name="reference"):
     from mlgen import validate
     from mlgen.output.manifests import text
 
-    return abridged(text(validate(job.replace("NAME", name)).parts, "yaml"))
+    return without_program(text(validate(job.replace("NAME", name)).parts, "yaml"))
 
 
 def golden_text(text):
     """Return manifests as a golden shows them."""
     head, documents, seen = None, [], {}
-    for document in split(MODULES.sub(names, abridged(text))):
+    for document in split(without_program(text)):
         head = HEAD.match(document) or head
         documents.append(of_job(*head.groups()).document(document, seen) if head else document)
     hashes = re.findall(HASH, text, re.MULTILINE)
@@ -86,11 +91,15 @@ def golden_text(text):
     return comment + re.sub("|".join(hashes) or "$^", "HASH", "---\n".join(documents))
 
 
-def names(modules):
-    """Return the names of modules, in one line."""
-    lines = modules[0].splitlines()
-    shown = ", ".join(line.split(":")[0].strip() for line in lines)
-    return f"{' ' * indentation(lines[0])}mlgen/runtime: {shown}\n"
+def without_program(text):
+    """Return manifests with the names of the supervisor's modules instead of its archive."""
+    for encoded in {match[2] for match in ARCHIVE.finditer(text)}:
+        content = b64decode(encoded)
+        text = text.replace(f"mlgen:{__version__}@sha256:{sha256(content).hexdigest()}", "PROGRAM")
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            modules = re.findall(r"\fmlgen/runtime/(\w+)\.py\n", archive.read("source").decode())
+        text = text.replace(f"'{encoded}'", ", ".join(modules))
+    return text
 
 
 def split(text):
@@ -187,7 +196,6 @@ class Abridger:
         self.job = job
         label = "app.kubernetes.io/name: "
         text = reference(LAUNCHER, job).replace(f"{label}mpi\n", f"{label}{framework}\n")
-        text = MODULES.sub(names, text)
         self.objects, self.containers, self.labels = {}, {}, {}
         for document in split(text)[1:]:
             lines = COMMENTS.sub("", document, count=1).splitlines()

@@ -57,10 +57,13 @@ def each_file(*patterns, without="(?!)", files=FILES, sample=None):
     outside of the sample. `sample` is a smaller size of it, for a test that takes long for a file.
     """
     parts = [pytest.param(True, id="sample"), pytest.param(False, id="others", marks=SLOW)]
-    values = {"file": lambda file: file, "text": golden, "objects": manifests}
+    values = {"file": lambda file: file, "text": rendered_once, "objects": manifests}
 
     def matches(file):
-        found = [re.search(pattern, golden(file), re.MULTILINE) for pattern in (*patterns, without)]
+        found = [
+            re.search(pattern, rendered_once(file), re.MULTILINE)
+            for pattern in (*patterns, without)
+        ]
         return all(found[:-1]) and not found[-1]
 
     def decorate(check):
@@ -102,15 +105,15 @@ def apply(document, path, value):
 
 
 @cache
-def golden(file):
-    """Return the manifests of a fixture as in its golden: without the supervisor's program."""
-    return abridged(rendered(file))
+def rendered_once(file):
+    """Return the manifests of a fixture, which are rendered only once."""
+    return rendered(file)
 
 
 @cache
 def manifests(file):
     """Return the objects in the manifests of a fixture. Tests do not change them."""
-    return load_all(golden(file))
+    return load_all(rendered_once(file))
 
 
 def rendered(file, form="yaml", **options):
@@ -138,16 +141,6 @@ def load(text):
 def load_all(text):
     """Return the documents of a YAML text."""
     return list(yaml.load_all(text, LOADER))
-
-
-MODULES = "|".join(file.stem for file in (ROOT / "mlgen/runtime").glob("*.py"))
-MODULE = re.compile(rf"^( +)((?:{MODULES})\.py): \|\n(?:\1 .*\n|\n)+", re.MULTILINE)
-"""A module of the supervisor in a ConfigMap."""
-
-
-def abridged(text):
-    """Return manifests without the text of the supervisor's program, as in goldens."""
-    return MODULE.sub(r"\1\2: mlgen/runtime/\2\n", text)
 
 
 TOTALS = re.compile(r"^(?:[\d,]+|no jobs)\b.*(?:problem|warning|job|\))s?\)?\n\Z", re.MULTILINE)

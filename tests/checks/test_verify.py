@@ -4,7 +4,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from support import ROOT, abridged, load_all, without_totals
+from support import ROOT, load_all, without_totals
 
 from mlgen.cli import main
 from mlgen.output.yaml import yaml_text
@@ -156,7 +156,7 @@ EDITS = {
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edit_is_found(name, render, message):
     source, old, new = EDITS[name]
-    before = abridged(render(fixture(source)))
+    before = render(fixture(source))
     assert old in before, "the edit changes nothing"
 
     status, out, _ = run("-", stdin=before.replace(old, new))
@@ -221,7 +221,7 @@ def test_a_stream_without_a_job_is_a_problem(render, message):
 
 @pytest.mark.parametrize("name", ["tensorflow-ps", "resources/kubeflow-tfjob-v1"])
 def test_what_is_not_rendered_yet_is_a_problem(name, render, message):
-    stream = abridged(render(fixture("mpi-ssh"))) + "---\n" + fixture(name).read_text()
+    stream = render(fixture("mpi-ssh")) + "---\n" + fixture(name).read_text()
 
     status, out, _ = run("-", stdin=stream)
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from support import ROOT, abridged, load_all
+from support import ROOT, load_all
 
 from mlgen.cli import main
 
@@ -52,7 +52,7 @@ def differences(case, compare):
         return [] if rejected else ["the operator rejected it"]
     if rendered.exit_code:
         return [rendered.stderr]
-    lines = compare.differences(case, abridged(rendered.stdout))
+    lines = compare.differences(case, rendered.stdout)
     return [line for line in lines if not is_intended(line, case)]
 
 
@@ -107,7 +107,7 @@ def test_pods_are_those_of_trainer(path, order, compare):
     rendered = CliRunner().invoke(main, ["render", "-"], stream, catch_exceptions=False)
 
     assert rendered.exit_code == 0, rendered.stderr
-    assert list(compare.differences(case, abridged(rendered.stdout))) == []
+    assert list(compare.differences(case, rendered.stdout)) == []
     names = [pod["metadata"]["name"] for pod in case["objects"] if pod["kind"] == "Pod"]
     pods = compare.rendered_pods(load_all(rendered.stdout), "default")
     assert sorted(pod.name for pod in pods) == sorted(names)

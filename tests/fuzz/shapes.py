@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 from fuzz.jobs import Writer
-from support import FILES, ROOT, golden, load_all
+from support import FILES, ROOT, load_all, rendered_once
 from yaml_texts import ODD, PLAIN, damaged
 
 from mlgen.jobfile.schema import base
@@ -51,7 +51,7 @@ KEYS = ("", "a\nb", "\x1b", "a b", "$patch", "__class__", "items", "data", "x" *
 def sources() -> list[Any]:
     """Return the documents of all fixtures, and some manifests."""
     texts = [path.read_text() for path in [*FILES, *FILES, *WRONG]]
-    texts += [golden(path) for path in FILES[::9]]
+    texts += [rendered_once(path) for path in FILES[::9]]
     documents = []
     for text in filter(lambda text: len(text) < LONGEST, texts):
         try:

@@ -3,7 +3,7 @@
 import pytest
 from admission import rejected_values
 from rejected import OBJECTS, rejected
-from support import FILES, golden, load_all, stem
+from support import FILES, load_all, rendered_once, stem
 
 from mlgen.kubernetes import validation
 from mlgen.kubernetes.validation.syntax import image
@@ -35,7 +35,7 @@ def test_the_objects_are_valid_otherwise(kind):
 
 @pytest.mark.parametrize("file", FILES[::15], ids=stem)
 def test_fixtures_break_no_rule_in_any_version(file):
-    objects = [item for item in load_all(golden(file)) if item]
+    objects = [item for item in load_all(rendered_once(file)) if item]
 
     for version in (SUPPORTED[0], SUPPORTED[-1]):
         found = [str(v) for item in objects for v in validation.broken_rules(item, version)]

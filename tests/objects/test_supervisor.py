@@ -1,10 +1,13 @@
 """The supervisor: its Job, its plan and program, its permissions, the ConfigMap of conditions."""
 
 import json
+from base64 import b64decode
+from hashlib import sha256
 
 import pytest
 from objects.samples import at, one, role, topology
 
+from mlgen import __version__
 from mlgen.jobfile.model import (
     GiveUpAfter,
     Helpers,
@@ -17,8 +20,8 @@ from mlgen.jobfile.model import (
 from mlgen.kubernetes.pod_security import violations
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects import build
+from mlgen.objects.program import archive
 from mlgen.objects.supervisor import DEFAULTS, plan, plan_text, rules, supervisor_objects
-from mlgen.resources import program
 from mlgen.runtime import plan as runtime_plan
 from mlgen.topology import Hosts, Order, Wait
 
@@ -26,7 +29,7 @@ ROLES = (role("ps", serves=True, endless=True), role("worker", decides=True))
 
 
 def of_supervisor(*roles, policy="Running", decides="one", **fields):
-    """The objects of the supervisor, by kind; its program under `Program`."""
+    """The objects of the supervisor, by kind."""
     run_policy = fields.pop("run_policy", RunPolicy(policy))
     laid_out = topology(
         *(roles or ROLES), supervised=True, decides=decides, run_policy=run_policy, **fields
@@ -69,13 +72,15 @@ def test_a_gang_avoids_nodes_where_a_suspended_job_may_get_others(case):
     assert expected == plan(laid_out, [], KubeVersion(*version)).get("avoidNodes")
 
 
-def test_its_config_map_holds_the_program_as_it_is():
-    data = of_supervisor()["ConfigMap"]["data"]
+def test_its_config_map_holds_the_archive_and_names_its_digest():
+    item = of_supervisor()["ConfigMap"]
 
-    assert data.pop("plan.json")
-    assert data == program()
-    assert "supervise.py" in data
-    assert "__init__.py" not in data
+    content = b64decode(item["binaryData"]["supervisor.pyz"])
+    digest = sha256(content).hexdigest()
+    assert content == archive(json.loads(item["data"]["plan.json"]))
+    assert item["metadata"]["annotations"] == {
+        "mlgen.dev/program": f"mlgen:{__version__}@sha256:{digest}"
+    }
 
 
 RULES = [
@@ -148,7 +153,7 @@ def test_its_pod():
         "volumes": [{"name": "supervisor", "configMap": {"name": "mnist.supervisor"}}],
     }
     assert (container["name"], container["image"]) == ("supervisor", "my/python")
-    assert container["command"] == ["python3", "-m", "mlgen.runtime.supervise"]
+    assert container["command"] == ["python3", "/mlgen/supervisor.pyz"]
     assert container["env"] == [
         {"name": "MLGEN_PLAN", "value": "/mlgen/runtime/plan.json"},
         {
@@ -159,7 +164,7 @@ def test_its_pod():
         },
     ]
     assert container["resources"]["limits"] == {"cpu": "500m", "memory": "128Mi"}
-    assert container["volumeMounts"] == [{"name": "supervisor", "mountPath": "/mlgen/runtime"}]
+    assert container["volumeMounts"] == [{"name": "supervisor", "mountPath": "/mlgen"}]
 
 
 def test_with_a_port_for_metrics_prometheus_finds_it():

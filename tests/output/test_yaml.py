@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from libyaml_writer import libyaml_text
 from ruamel.yaml import YAML
-from support import golden, load_all
+from support import load_all, rendered_once
 
 from mlgen.documents.document import Document
 from mlgen.output import yaml as emit
@@ -264,7 +264,7 @@ def test_values_of_other_types_are_rejected():
 
 
 def test_libyaml_writes_the_same_bytes_for_every_fixture(job_file):
-    text = golden(job_file)
+    text = rendered_once(job_file)
 
     again = libyaml_text(load_all(text))
 
@@ -378,6 +378,6 @@ def test_no_objects_are_an_empty_stream_or_list():
 
 
 def test_manifests_that_a_tool_rewrites_do_not_change(job_file):
-    objects = list(YAML(typ="safe", pure=True).load_all(io.StringIO(golden(job_file))))
+    objects = list(YAML(typ="safe", pure=True).load_all(io.StringIO(rendered_once(job_file))))
 
     assert load_all(emit.yaml_text(objects)) == objects

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from pages import DOCS, blocks
-from support import FILES, golden, load_all
+from support import FILES, load_all, rendered_once
 
 from mlgen import validate
 from mlgen.kubernetes.pod_security import LEVELS, level, violations
@@ -74,7 +74,7 @@ def folder(tmp_path_factory):
     """A folder with the manifests of all fixtures."""
     folder = tmp_path_factory.mktemp("manifests")
     for file in FILES:
-        (folder / f"{file.stem}.yaml").write_text(golden(file))
+        (folder / f"{file.stem}.yaml").write_text(rendered_once(file))
     return folder
 
 
@@ -144,7 +144,7 @@ def test_kyverno_finds_the_same_pod_security_level(tool, tmp_path):
         policy.write_text(POLICY.format(level=policy.stem))
     expected, objects = {}, []
     for number, file in enumerate(FILES):
-        for manifest in load_all(golden(file)):
+        for manifest in load_all(rendered_once(file)):
             template = (manifest.get("spec") or {}).get("template")
             if template:  # a namespace for each file, because files have jobs of the same name
                 manifest["metadata"]["namespace"] = f"file-{number}"

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from support import ROOT, abridged, each_file, load_all, rendered
+from support import ROOT, each_file, load_all, rendered
 
 from mlgen import Options
 from mlgen.documents.files import texts
@@ -37,7 +37,7 @@ def assert_only_names_and_addresses_differ(plain, text):
 @each_file("^", without="hostPort|app.kubernetes.io/part-of")
 def test_only_names_and_addresses_differ(file, text):
     """The ports of the host also depend on the job's name."""
-    hashed = abridged(rendered(file, settings=(HASH,)))
+    hashed = rendered(file, settings=(HASH,))
 
     assert_only_names_and_addresses_differ(text, hashed)
 
