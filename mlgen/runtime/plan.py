@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+FILE = "/mlgen/plan.json"
+"""The default of MLGEN_PLAN: the file in the pod."""
+
 SIGNALS, ANY, ALONE = ">=128", "any", "alone"
 
 OUTSIDE = (137, 143)

@@ -7,7 +7,7 @@ The last line determines whether Argo retries the step: "training permanent: ...
 retryable: ...". Without such a line, the step itself has failed (exit code 200) or was killed. The
 next attempt then continues with the running job.
 
-    MLGEN_PLAN       file with the plan; manifests.yaml is in the same directory
+    MLGEN_PLAN       file with the plan; by default, the one in the pod. manifests.yaml is next to it
     WORKFLOW         name of the Workflow, which owns the objects
     WORKFLOW_UID     its UID
     NODE             name of the node that calls the template: together with the UID, it identifies
@@ -318,7 +318,7 @@ def main(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     """Run an attempt, or its exit hook if the step's outcome is passed as the argument."""
     # Process 1 of a container ignores signals that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    file = Path(env["MLGEN_PLAN"])
+    file = Path(env.get("MLGEN_PLAN", plan.FILE))
     run_of_job = f"{env['WORKFLOW_UID']}-{hashlib.sha256(env['NODE'].encode()).hexdigest()[:8]}"
     job = plan.load(file.read_text(encoding="utf-8"), run_of_job)
     client = api.in_cluster(env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"])

@@ -1,6 +1,6 @@
 """The supervisor: observes, decides, acts and waits for a change, until the job is over.
 
-    MLGEN_PLAN  file with the plan
+    MLGEN_PLAN  file with the plan; by default, the one in the pod
     MLGEN_RUN   UID of the Job of this pod, which identifies the run
     MLGEN_EXIT  if set, exit with 1 when the job has failed; else with 0
 
@@ -434,7 +434,8 @@ def serve(job: Plan, supervisor: Supervisor, bell: threading.Event) -> None:
 
 def main(env: Mapping[str, str]) -> int:
     """Run the supervisor with an environment, and return its exit code."""
-    job = plan.load(Path(env["MLGEN_PLAN"]).read_text(encoding="utf-8"), env["MLGEN_RUN"])
+    file = Path(env.get("MLGEN_PLAN", plan.FILE))
+    job = plan.load(file.read_text(encoding="utf-8"), env["MLGEN_RUN"])
     client = api.in_cluster(env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"])
     # Process 1 of a container ignores signals that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

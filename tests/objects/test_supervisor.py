@@ -155,7 +155,6 @@ def test_its_pod():
     assert (container["name"], container["image"]) == ("supervisor", "my/python")
     assert container["command"] == ["python3", "/mlgen/supervisor.pyz"]
     assert container["env"] == [
-        {"name": "MLGEN_PLAN", "value": "/mlgen/runtime/plan.json"},
         {
             "name": "MLGEN_RUN",
             "valueFrom": {
