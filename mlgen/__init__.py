@@ -40,6 +40,8 @@ In a test of the job files of a repository:
         assert not mlgen.validate("jobs/").warnings
 """
 
+from mlgen.version import VERSION
+
 TYPE_CHECKING = False  # importing typing for it would take longer than `mlgen --help`
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
     Source = Mapping[str, Any] | str | Path
     """A job or other object as a mapping, the path of a file or folder, or text."""
 
-__version__ = "0.2.0"
+__version__ = VERSION
 
 __all__ = [
     "MlgenError",

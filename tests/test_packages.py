@@ -22,7 +22,10 @@ PLUGINS = ("dialects", "frameworks")
 """Packages with modules that may import each other. For example, horovod extends mpi."""
 
 
-COMMON = {"bounds", "problems", "resources", "kubernetes", "documents", "jobfile", "topology"}
+COMMON = {
+    *("version", "bounds", "problems", "resources"),
+    *("kubernetes", "documents", "jobfile", "topology"),
+}
 """Packages that every package below them in the table may import. The table omits them."""
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from mlgen import __version__
 from mlgen.cli._process import interruptible, output_checked, terminable
 
 GROUPS = {
@@ -102,11 +101,26 @@ class _Commands(click.Group):
                 formatter.write_dl([(f"{name:{width}}", text) for name, text in commands.items()])
 
 
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001
+    if value and not ctx.resilient_parsing:
+        from mlgen.version import build
+
+        click.echo(f"mlgen, version {build()}")
+        ctx.exit()
+
+
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="mlgen")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Render distributed training jobs as plain Kubernetes manifests.
 

@@ -7,7 +7,7 @@ The last line determines whether Argo retries the step: "training permanent: ...
 retryable: ...". Without such a line, the step itself has failed (exit code 200) or was killed. The
 next attempt then continues with the running job.
 
-    MLGEN_PLAN       file with the plan; by default, the one in the pod. manifests.yaml is next to it
+    MLGEN_PLAN       file with the plan, by default in the pod; manifests.yaml is next to it
     WORKFLOW         name of the Workflow, which owns the objects
     WORKFLOW_UID     its UID
     NODE             name of the node that calls the template: together with the UID, it identifies

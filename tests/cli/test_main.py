@@ -12,7 +12,7 @@ from mlgen import __version__
 @pytest.mark.parametrize(
     ("words", "status", "out"),
     [
-        (["--version"], 0, f"mlgen, version {__version__}\n"),
+        (["--version"], 0, f"mlgen, version {__version__}"),
         (["frameworks", "--no-such"], 2, ""),
         (["completion", "--help"], 0, "Usage: "),
     ],
