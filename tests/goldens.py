@@ -34,8 +34,8 @@ from io import BytesIO
 import yaml
 from support import LOADER, ROOT, load_all
 
-from mlgen import __version__
 from mlgen.variants.name_hash import ALPHABET, LENGTH
+from mlgen.version import VERSION
 
 LAUNCHER = """
 apiVersion: mlgen.dev/v1alpha1
@@ -62,9 +62,12 @@ spec:
 
 SCRIPTS = {file.name: file.read_text() for file in (ROOT / "templates/scripts").iterdir()}
 ARCHIVE = re.compile(r"^(binaryData:\n  supervisor\.pyz): '([\w+/=]+)'$", re.MULTILINE)
-HEAD = re.compile(r"# (\S+): (\w+), .* Made by mlgen\.\n")
+VERSIONS = re.compile(rf"(Made by mlgen |mlgen\.dev/version: |mlgen:)'?{re.escape(VERSION)}'?")
+"""The version of mlgen in manifests. A golden has VERSION, so that no release changes goldens."""
+
+HEAD = re.compile(r"# (\S+): (\w+), .* Made by mlgen \S+\n")
 REFERENCE = "in the reference"
-HASH = rf"^# [\w-]+-([{ALPHABET}]{{{LENGTH}}}): .* Made by mlgen\.$"
+HASH = rf"^# [\w-]+-([{ALPHABET}]{{{LENGTH}}}): .* Made by mlgen \S+$"
 """A job with `nameSuffix: hash`. Its hash is shown once: it changes with everything."""
 
 COMMENTS = re.compile(r"(?:#.*\n)*")
@@ -77,13 +80,13 @@ def reference(job, name="reference"):
     from mlgen import validate
     from mlgen.output.manifests import text
 
-    return without_program(text(validate(job.replace("NAME", name)).parts, "yaml"))
+    return shortened(text(validate(job.replace("NAME", name)).parts, "yaml"))
 
 
 def golden_text(text):
     """Return manifests as a golden shows them."""
     head, documents, seen = None, [], {}
-    for document in split(without_program(text)):
+    for document in split(shortened(text)):
         head = HEAD.match(document) or head
         documents.append(of_job(*head.groups()).document(document, seen) if head else document)
     hashes = re.findall(HASH, text, re.MULTILINE)
@@ -91,15 +94,18 @@ def golden_text(text):
     return comment + re.sub("|".join(hashes) or "$^", "HASH", "---\n".join(documents))
 
 
-def without_program(text):
-    """Return manifests with the names of the supervisor's modules instead of its archive."""
+def shortened(text):
+    """Return manifests with the names of the supervisor's modules instead of its archive.
+
+    The version of mlgen and the digest of the archive are omitted.
+    """
     for encoded in {match[2] for match in ARCHIVE.finditer(text)}:
         content = b64decode(encoded)
-        text = text.replace(f"mlgen:{__version__}@sha256:{sha256(content).hexdigest()}", "PROGRAM")
+        text = text.replace(f"@sha256:{sha256(content).hexdigest()}", "@sha256:DIGEST")
         with zipfile.ZipFile(BytesIO(content)) as archive:
             modules = re.findall(r"\fmlgen/runtime/(\w+)\.py\n", archive.read("source").decode())
         text = text.replace(f"'{encoded}'", ", ".join(modules))
-    return text
+    return VERSIONS.sub(r"\1VERSION", text)
 
 
 def split(text):

@@ -6,7 +6,7 @@ Goldens are abridged: goldens.py says how. The goldens of `test_the_reference` a
 import re
 
 import pytest
-from goldens import LAUNCHER, PEERS, golden_text, reference, without_program
+from goldens import LAUNCHER, PEERS, golden_text, reference, shortened
 from support import NEWER, ROOT, each_file, rendered, rendered_once
 
 from mlgen.checks.verify import verify
@@ -29,7 +29,7 @@ def test_the_reference(job, full):
     ("name", "objects"), [("deepspeed-kubectl-exec", ""), ("pytorch-endpoint", "gpt-worker-[01]$")]
 )
 def test_a_change_of_any_line_changes_the_golden(name, objects, render):
-    head, *documents = without_program(render(ROOT / f"fixtures/{name}.yaml")).split("---\n")[1:]
+    head, *documents = shortened(render(ROOT / f"fixtures/{name}.yaml")).split("---\n")[1:]
     shown = [item for item in documents if re.search(objects, item, re.MULTILINE)]
     text = "---\n".join(["", head, *shown])
     expected = golden_text(text)

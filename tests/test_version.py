@@ -1,14 +1,15 @@
-"""`mlgen --version` reports the commit of a checkout, or of an installation from Git."""
+"""`mlgen --version` reports the commit of a build between releases."""
 
 import json
-import runpy
-import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from support import ROOT
 
-from mlgen import __version__
+from mlgen import Options, __version__, render
+from mlgen.build import files as prepared_files
+from mlgen.version import build, commit
 
 IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main"]
 
@@ -18,21 +19,29 @@ def git(folder, *words):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def build(folder):
-    """Return the version that the copy of mlgen in a folder reports."""
-    return runpy.run_path(str(folder / "mlgen/version.py"))["build"]()
+def head(folder):
+    """Return the commit of a repository with nine digits."""
+    return git(folder, "rev-parse", "HEAD")[:9]
+
+
+def version(folder):
+    """Return the version that mlgen reports if it is in a checkout."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mlgen.resources.PACKAGE", folder / "mlgen")
+        patch.setattr("mlgen.resources.prepared", lambda _: None)
+        return build()
 
 
 @pytest.fixture
 def checkout(tmp_path):
-    """Return a repository that contains mlgen, and its commit with nine digits."""
+    """Return a repository and its commit."""
     folder = tmp_path / "checkout"
-    (folder / "mlgen").mkdir(parents=True)
-    shutil.copy(ROOT / "mlgen/version.py", folder / "mlgen")
+    folder.mkdir()
+    (folder / "file").touch()
     git(folder, "init", "-q")
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "first")
-    return folder, git(folder, "rev-parse", "HEAD")[:9]
+    return folder, head(folder)
 
 
 def test_a_checkout_has_its_commit(checkout, tmp_path):
@@ -41,7 +50,7 @@ def test_a_checkout_has_its_commit(checkout, tmp_path):
     git(folder, "worktree", "add", "-q", str(worktree))
     git(folder, "clone", "-q", str(folder), str(clone))
 
-    assert [f"{__version__}+g{commit}"] * 3 == [build(each) for each in (folder, clone, worktree)]
+    assert [f"{__version__}+g{commit}"] * 3 == [version(each) for each in (folder, clone, worktree)]
 
 
 @pytest.mark.parametrize("command", [["pack-refs", "--all"], ["checkout", "-q", "--detach"]])
@@ -49,7 +58,7 @@ def test_the_branch_may_be_packed_or_absent(checkout, command):
     folder, commit = checkout
     git(folder, *command)
 
-    assert f"{__version__}+g{commit}" == build(folder)
+    assert f"{__version__}+g{commit}" == version(folder)
 
 
 @pytest.mark.parametrize(
@@ -67,43 +76,111 @@ def test_an_unreadable_repository_has_no_commit(checkout, file, text):
     else:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
-    assert __version__ == build(checkout[0])
+    assert __version__ == version(checkout[0])
 
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+@pytest.mark.parametrize("tag", [["tag"], ["tag", "-am", "signed"]])
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_release_is_the_version_alone(checkout, tag, packed):
+    folder, _ = checkout
+    git(folder, *tag, f"v{__version__}")
+    git(folder, "tag", "v9.9.9")
+    if packed:
+        git(folder, "pack-refs", "--all")
+    released = version(folder)
+    (folder / "more").touch()
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "second")
+
+    assert [__version__, f"{__version__}+g{head(folder)}"] == [released, version(folder)]
+
+
+def test_a_wheel_has_the_commit_of_its_checkout(monkeypatch):
+    made = {"COMMIT": "0123456789abcdef"}
+    monkeypatch.setattr("mlgen.resources.prepared", lambda _: SimpleNamespace(**made))
+    assert f"{__version__}+g012345678" == build()
+
+    made["COMMIT"] = ""
+    assert __version__ == build()
+    exec(prepared_files()["commit.py"], made)
+    assert commit(ROOT) == made["COMMIT"]
+
+
+JOB = """
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: bert}
+spec:
+  framework: pytorch
+  image: example/bert:1
+  command: [torchrun, train.py]
+  roles: {worker: {replicas: 2}}
+  runPolicy: {restartScope: All}
+"""
+SEVERAL = """
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: bert, annotations: {a: b}}
+spec:
+  framework: generic
+  image: example/bert:1
+  command: [train]
+  successPolicy: {roles: [one, two]}
+  roles: {one: {}, two: {}}
+"""
+
+
+def annotated(objects):
+    """Return the objects with the version, and the number of `mlgen.dev/version` in all objects."""
+    names = [
+        (item["kind"], item["metadata"]["name"])
+        for item in objects
+        if item["metadata"].get("annotations", {}).get("mlgen.dev/version") == __version__
+    ]
+    return names, json.dumps(objects).count("mlgen.dev/version")
 
 
 @pytest.mark.parametrize(
-    ("source", "expected"),
+    ("text", "options", "expected"),
     [
-        ({"vcs_info": {"vcs": "git", "commit_id": COMMIT}}, "+g012345678"),
-        ({"vcs_info": {"commit_id": COMMIT, "requested_revision": "main"}}, "+g012345678"),
-        ({"vcs_info": {"commit_id": COMMIT, "requested_revision": f"v{__version__}"}}, ""),
-        ({"dir_info": {}}, ""),
-        ({"vcs_info": None}, ""),
-        (None, ""),
+        (JOB, {}, ("Job", "bert-worker")),
+        (JOB, {"jobset": True}, ("JobSet", "bert")),
+        (JOB, {"target": "argocd"}, ("Job", "bert-worker")),
+        (JOB, {"workflow": True}, ("Job", "bert-worker")),
+        (SEVERAL, {}, ("Job", "bert-supervisor")),
+        (SEVERAL, {"workflow": True}, ("Job", "bert-one")),
     ],
 )
-def test_an_installation_from_git_has_its_commit(tmp_path, monkeypatch, source, expected):
-    (tmp_path / "mlgen").mkdir()
-    shutil.copy(ROOT / "mlgen/version.py", tmp_path / "mlgen")
-    info = tmp_path / "mlgen_k8s-9.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mlgen-k8s\nVersion: 9\n")
-    if source is not None:
-        (info / "direct_url.json").write_text(json.dumps(source))
-    monkeypatch.syspath_prepend(tmp_path)
-
-    assert f"{__version__}{expected}" == build(tmp_path)
+def test_one_object_of_a_job_has_the_version(text, options, expected):
+    assert ([expected], 1) == annotated(render(text, Options(**options)))
 
 
-def test_another_copy_has_not_the_commit_of_the_installed_one(tmp_path, monkeypatch):
-    info = tmp_path / "mlgen_k8s-9.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mlgen-k8s\nVersion: 9\n")
-    (info / "direct_url.json").write_text(json.dumps({"vcs_info": {"commit_id": COMMIT}}))
-    (tmp_path / "other/mlgen").mkdir(parents=True)
-    shutil.copy(ROOT / "mlgen/version.py", tmp_path / "other/mlgen")
-    monkeypatch.syspath_prepend(tmp_path)
+def test_the_annotations_of_the_user_remain():
+    (supervisor,) = [
+        item
+        for item in render(SEVERAL)
+        if (item["kind"], item["metadata"]["name"]) == ("Job", "bert-supervisor")
+    ]
 
-    assert __version__ == build(tmp_path / "other")
+    assert {"a": "b", "mlgen.dev/version": __version__} == supervisor["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("options", [{}, {"target": "argocd"}, {"target": "flux"}])
+@pytest.mark.parametrize("suffix", ["", ", nameSuffix: hash"])
+def test_an_upgrade_alone_changes_only_metadata(monkeypatch, options, suffix):
+    """Neither the pods nor the hash in the name of a job depend on the version."""
+    text = JOB.replace("name: bert", f"name: bert{suffix}")
+    objects = render(text, Options(**options))
+    monkeypatch.setattr("mlgen.objects.labels.VERSION", "9.9.9")
+    others = render(text, Options(**options))
+
+    differing = [
+        (old["metadata"].pop("annotations"), new["metadata"].pop("annotations"))
+        for old, new in zip(objects, others, strict=True)
+        if old != new and old["kind"] == "Job"
+    ]
+    versions = [[each["mlgen.dev/version"] for each in pair] for pair in differing]
+    assert [[__version__, "9.9.9"]] == versions
+    assert [item for item in objects if item["kind"] == "Job"] == [
+        item for item in others if item["kind"] == "Job"
+    ]

@@ -8,7 +8,8 @@ adds the modules to a wheel. No other module imports this package.
 from pathlib import Path
 
 from mlgen.objects.skeleton import parsed
-from mlgen.resources import folder
+from mlgen.resources import PACKAGE, folder
+from mlgen.version import commit
 
 MADE = '"""Made by `mlgen.build` for this version of mlgen. Do not edit."""\n\n'
 
@@ -28,4 +29,8 @@ def files() -> dict[str, str]:
     """Return the text of every prepared file by its path below `mlgen/prepared/`."""
     names = sorted(path.stem for path in (folder("templates") / "objects").glob("*.yaml"))
     rows = "".join(f"    {name!r}: {parsed(name)!r},\n" for name in names)
-    return {"__init__.py": MADE, "skeletons.py": f"{MADE}SKELETONS = {{\n{rows}}}\n"}
+    return {
+        "__init__.py": MADE,
+        "commit.py": f"{MADE}COMMIT = {commit(PACKAGE.parent)!r}\n",
+        "skeletons.py": f"{MADE}SKELETONS = {{\n{rows}}}\n",
+    }

@@ -7,7 +7,7 @@ from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.objects import placement, storage, supervisor
 from mlgen.objects.errors import require_workloads
-from mlgen.objects.labels import config_name, metadata, workload_name
+from mlgen.objects.labels import DECIDES, config_name, metadata, sign, workload_name
 from mlgen.objects.pod import scripts, service_account
 from mlgen.objects.security import access, policy_rule
 from mlgen.objects.services import job_service, replica_services, tensorboard
@@ -61,7 +61,16 @@ def build(topology: Topology, kube_version: KubeVersion = DEFAULT) -> list[dict[
     objects += [manifest for _, manifest in with_roles]
     objects.sort(key=lambda manifest: ORDER.index(manifest["kind"]))
     objects += supervisor.supervisor_objects(topology, objects, kube_version)
+    sign(_deciding(topology, objects)["metadata"])
     return sorted(objects, key=lambda manifest: manifest["kind"] == "ConfigMap", reverse=many)
+
+
+def _deciding(topology: Topology, objects: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the Job that determines the outcome; of several in a workflow, the first one."""
+    names = {workload_name(topology.job, role) for role in topology.roles if role.decides}
+    jobs = [item for item in objects if item["kind"] in supervisor.WORKLOADS]
+    marked = [item for item in jobs if item["metadata"]["labels"].get(DECIDES) == "true"]
+    return (marked or [item for item in jobs if item["metadata"]["name"] in names] or jobs)[0]
 
 
 def _config_map(topology: Topology) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from mlgen.kubernetes.pod_resources import GPU
 from mlgen.output.columns import named
 from mlgen.result import Rendered
 from mlgen.topology import Role, Topology, Wait
+from mlgen.version import VERSION
 
 MAX_NEEDS = 12
 """The number of prerequisites that a heading lists; `mlgen show` lists all."""
@@ -64,7 +65,8 @@ def summary(rendered: Rendered) -> str:
     """Return one line about the job and one per role: replicas, kind of object, and purpose."""
     topology = rendered.topology
     job = topology.job
-    lines = [f"{job.name}: {job.framework}, {', '.join(_sizes(rendered))}. Made by mlgen."]
+    sizes = ", ".join(_sizes(rendered))
+    lines = [f"{job.name}: {job.framework}, {sizes}. Made by mlgen {VERSION}."]
     counts = replicas_by_role(topology.roles)
     rows: dict[tuple[str, str, str], int] = {}
     for role in topology.roles:

@@ -21,7 +21,7 @@ from mlgen.kubernetes.labels import KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.names import LABEL_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.objects import placement
-from mlgen.objects.labels import metadata, numbered, workload_name
+from mlgen.objects.labels import metadata, numbered, sign, workload_name
 from mlgen.objects.skeleton import filled
 from mlgen.problems import Problem, from_row
 from mlgen.resources import table
@@ -167,6 +167,7 @@ def _jobset(topology: Topology, jobs: Sequence[tuple[Role, Object]]) -> Object:
     """Return the JobSet of these roles and their Jobs."""
     job, policy = topology.job, topology.job.run_policy
     own = metadata(job, job.name, COMPONENT)
+    sign(own)
     if placement.is_queued(topology):
         own["labels"][KUEUE_QUEUE] = job.scheduling.queue
     deciding = [numbered(role) for role, _ in jobs if role.decides]

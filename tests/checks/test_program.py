@@ -125,9 +125,11 @@ STARTS = {
         "- {name: supervisor, mountPath: /mlgen, subPath: a}",
     ),
     "a-file-over-the-file": (
-        "- {name: supervisor, mountPath: /mlgen}",
-        "- {name: supervisor, mountPath: /mlgen}\n        "
-        + "- {name: supervisor, mountPath: /mlgen/supervisor.pyz, subPath: plan.json}",
+        "        - {name: supervisor, mountPath: /mlgen}\n",
+        """\
+        - {name: supervisor, mountPath: /mlgen}
+        - {name: supervisor, mountPath: /mlgen/supervisor.pyz, subPath: plan.json}
+""",
     ),
 }
 

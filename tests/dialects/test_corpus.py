@@ -36,7 +36,7 @@ NEVER_RUN = {
 def outcome(path):
     """The summaries and problems of a file, without the names of folders."""
     result = CliRunner().invoke(main, ["render", str(path)], catch_exceptions=False)
-    lines = re.findall(r"^# (.*) Made by mlgen\.$", result.stdout, re.MULTILINE)
+    lines = re.findall(r"^# (.*) Made by mlgen \S+$", result.stdout, re.MULTILINE)
     lines += ["refused" if result.exit_code else "as it is"] if not lines else []
     lines += without_totals(result.stderr).replace(f"{path}:", "").splitlines()
     return "\n  ".join([path.name, *lines])

@@ -6,6 +6,7 @@ from support import ROOT
 
 from mlgen import Options, validate
 from mlgen.output.summary import heading, summary
+from mlgen.version import VERSION
 
 
 def rendered(name, **options):
@@ -15,14 +16,14 @@ def rendered(name, **options):
 
 def test_a_job_of_one_pod():
     assert [
-        "tune: tensorflow, 1 pod. Made by mlgen.",
+        f"tune: tensorflow, 1 pod. Made by mlgen {VERSION}.",
         "  worker  1 in Job          determines the outcome",
     ] == summary(rendered("tensorflow-single")).splitlines()
 
 
 def test_roles_with_their_replicas_objects_and_peers():
     assert [
-        "mnist: tensorflow, 7 pods. Made by mlgen.",
+        f"mnist: tensorflow, 7 pods. Made by mlgen {VERSION}.",
         "  chief       1 in Job          determines the outcome, waits for ps",
         "  ps          2 in StatefulSet",
         "  worker      4 in Job          waits for ps",
@@ -56,7 +57,7 @@ def test_replicas_of_a_role_add_up_over_its_jobs():
     several = replace(job, topology=replace(job.topology, roles=roles))
 
     assert [
-        "tune: tensorflow, 2 pods. Made by mlgen.",
+        f"tune: tensorflow, 2 pods. Made by mlgen {VERSION}.",
         "  worker  2 in Jobs         determines the outcome",
     ] == summary(several).splitlines()
 
@@ -72,7 +73,7 @@ def test_the_first_line_has_what_the_pods_request_together():
     assert "pax: jax, 2 pods, 2 rdma/hca_shared_devices_a. Made" in summary(
         rendered("jax-rdma-shared")
     )
-    assert summary(with_disk).startswith("tune: tensorflow, 1 pod. Made by mlgen.")
+    assert summary(with_disk).startswith(f"tune: tensorflow, 1 pod. Made by mlgen {VERSION}.")
 
 
 def test_a_heading_names_what_the_job_needs_in_lines_of_100_columns():

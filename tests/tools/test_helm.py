@@ -9,6 +9,8 @@ import pytest
 import yaml
 from support import ROOT
 
+from mlgen import __version__
+
 CHART = ROOT / "tests/tools/charts/shop"
 PLUGIN = ROOT / "integrations/helm"
 JOBS = ("TrainingJob", "PyTorchJob")
@@ -70,7 +72,7 @@ def test_only_jobs_are_replaced(helm):
     assert (0, "") == (result.returncode, result.stderr)
     assert objects(mlgen(plain.stdout, "render", "-")) == objects(result.stdout)
     assert not {kind for kind, _ in objects(result.stdout)} & set(JOBS)
-    assert "# shop: tensorflow, 3 pods. Made by mlgen.\n" in result.stdout
+    assert f"# shop: tensorflow, 3 pods. Made by mlgen {__version__}.\n" in result.stdout
 
 
 def test_every_object_has_the_source_comment_of_its_job(helm):
