@@ -6,6 +6,7 @@ https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from mlgen.kubernetes import quantity
 from mlgen.kubernetes.quantity import parse, total
 
 Kind = Literal["requests", "limits"]
@@ -18,6 +19,10 @@ GPU = "/gpu"
 
 SHARED = {"cpu", "memory", "ephemeral-storage"}
 """Resources that a container without a limit may use up to the capacity of the node."""
+
+
+SIZES = ("memory", "ephemeral-storage", "hugepages-")
+"""The first letters of resources whose amounts are bytes."""
 
 
 def requests(pod: Mapping[str, Any]) -> Amounts:
@@ -68,6 +73,14 @@ def lasting(pod: Mapping[str, Any], kind: Kind) -> Amounts:
     amounts = requests(pod) if kind == "requests" else limits(pod)
     kept = _while_running(pod, kind)
     return {name: amount for name, amount in amounts.items() if name in kept}
+
+
+def readable(amounts: Amounts) -> Amounts:
+    """Return amounts in the units that people use: `26.1` for CPU, `104 Gi` for memory."""
+    return {
+        name: quantity.readable(amount, size=name.startswith(SIZES) or amount.endswith("i"))
+        for name, amount in amounts.items()
+    }
 
 
 def _while_running(pod: Mapping[str, Any], kind: Kind) -> frozenset[str]:

@@ -6,7 +6,7 @@ https://github.com/kubernetes/apimachinery/blob/v0.34.0/pkg/api/resource/quantit
 
 import re
 from collections.abc import Iterable
-from decimal import ROUND_FLOOR, ROUND_UP, Context, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_UP, Context, Decimal
 from functools import reduce
 
 from mlgen.bounds import NUMBER_DIGITS
@@ -73,6 +73,28 @@ def times(quantity: Quantity, count: int) -> str:
     """
     value, binary = _read(quantity)
     return _text(_CONTEXT.multiply(value, Decimal(count)), binary=binary)
+
+
+def readable(quantity: Quantity, *, size: bool) -> str:
+    """Return a quantity in the unit that people use: `26.1`, `104 Gi`, `~6.8 Gi` if it is rounded.
+
+    Args:
+        quantity: the quantity.
+        size: True for a number of bytes, False for a number such as CPUs, which has no unit.
+
+    Raises:
+        ValueError: the text is not a quantity.
+    """
+    value, binary = _read(quantity)
+    base, units = (1024, BINARY) if binary else (1000, ("", *DECIMAL[4:]))
+    power = 0
+    while size and abs(value) >= base and power + 1 < len(units):
+        value, power = _CONTEXT.divide(value, Decimal(base)), power + 1
+    exact = abs(value) < 1 or value == value.quantize(Decimal("1e-3"), context=_CONTEXT)
+    number = value if exact else value.quantize(Decimal("0.1"), rounding=ROUND_HALF_EVEN)
+    text = f"{number:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{'' if exact else '~'}{text} {units[power]}".rstrip()
 
 
 def half(quantity: Quantity) -> str:

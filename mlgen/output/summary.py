@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.checks.totals import totals
-from mlgen.kubernetes.pod_resources import GPU
+from mlgen.kubernetes.pod_resources import GPU, readable
 from mlgen.output.columns import named
 from mlgen.result import Rendered
 from mlgen.topology import Role, Topology, Wait
@@ -195,7 +195,7 @@ def _sizes(rendered: Rendered) -> Iterator[str]:
     """Return the number of pods and their total requests: `8 GPUs`, `64 CPU`."""
     pods = sum(role.replicas for role in rendered.topology.roles)
     yield f"{pods} pod{'s' if pods > 1 else ''}"
-    requests = totals(rendered.topology, rendered.objects).requests
+    requests = readable(totals(rendered.topology, rendered.objects).requests)
     for name in sorted(requests, key=lambda name: (name in ("cpu", "memory"), name)):
         amount = requests[name]
         if name.endswith(GPU):

@@ -47,7 +47,9 @@ def page(rendered: Rendered) -> str:
         file=rendered.file,
         version=str(version),
         table=_table(rendered, rows),
-        limits=", ".join(f"{name} {limits[name]}" for name in sorted(limits)),
+        limits=", ".join(
+            f"{name} {amount}" for name, amount in sorted(pod_resources.readable(limits).items())
+        ),
         deciding=joined,
         one_decides="replicas" not in joined and (anyone or len(deciding) == 1),
         exits=table,
@@ -102,7 +104,8 @@ def _table(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str, ...]]:
     titles = ["GPUS" if name == "nvidia.com/gpu" else name.upper() for name in names]
     yield ("ROLE", "KIND", "REPLICAS", *titles, "WAITS FOR", "DECIDES", "IMAGE")
     for name, kind, replicas, amounts, *rest in table:
-        yield (name, kind, replicas, *(amounts.get(n, "-") for n in names), *rest)
+        shown = pod_resources.readable(amounts)
+        yield (name, kind, replicas, *(shown.get(n, "-") for n in names), *rest)
 
 
 def waits(role: Role, counts: dict[str, int]) -> str:

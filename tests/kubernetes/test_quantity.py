@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlgen.kubernetes.quantity import cure, half, natural, parse, times, total
+from mlgen.kubernetes.quantity import cure, half, natural, parse, readable, times, total
 
 
 def test_a_quantity_is_a_number_with_an_optional_suffix():
@@ -179,3 +179,38 @@ def test_a_natural_number_has_a_few_ascii_digits():
     ]
 
     assert [number for _, number in rows] == [natural(text) for text, _ in rows]
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        ("106496Mi", "104 Gi"),
+        ("107008Mi", "104.5 Gi"),
+        ("1024Gi", "1 Ti"),
+        ("7000Mi", "~6.8 Gi"),
+        ("512Mi", "512 Mi"),
+        ("1500G", "1.5 T"),
+        ("2073741824", "~2.1 G"),
+        ("100", "100"),
+        ("0", "0"),
+        ("9E", "9 E"),
+    ],
+)
+def test_a_size_has_the_largest_unit(quantity, text):
+    assert text == readable(quantity, size=True)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        ("26100m", "26.1"),
+        ("64k", "64000"),
+        ("2664m", "2.664"),
+        ("50m", "0.05"),
+        ("100u", "0.0001"),
+        ("1Ki", "1024"),
+        (8, "8"),
+    ],
+)
+def test_a_number_has_no_unit(quantity, text):
+    assert text == readable(quantity, size=False)

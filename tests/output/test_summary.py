@@ -6,6 +6,7 @@ from support import ROOT
 
 from mlgen import Options, validate
 from mlgen.output.summary import heading, summary
+from mlgen.show.page import page
 from mlgen.version import VERSION
 
 
@@ -67,7 +68,7 @@ def test_the_first_line_has_what_the_pods_request_together():
     options = {"settings": ((("spec", "resources"), {"ephemeral-storage": "1Gi"}),)}
     with_disk = rendered("tensorflow-single", **options)
 
-    assert "dino: pytorch, 4 pods, 32 GPUs, 32 CPU, 256Gi memory. Made" in summary(
+    assert "dino: pytorch, 4 pods, 32 GPUs, 32 CPU, 256 Gi memory. Made" in summary(
         rendered("pytorch-coscheduling")
     )
     assert "pax: jax, 2 pods, 2 rdma/hca_shared_devices_a. Made" in summary(
@@ -90,3 +91,23 @@ def test_a_heading_names_what_the_job_needs_in_lines_of_100_columns():
     assert lines[-1].endswith("and 288 more: see mlgen show")
     assert max(map(len, lines)) <= 98
     assert heading(rendered("tensorflow-single")) == summary(rendered("tensorflow-single"))
+
+
+def test_amounts_are_in_the_units_that_people_use():
+    job = {
+        "apiVersion": "mlgen.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "tune"},
+        "spec": {
+            "framework": "jax",
+            "image": "a:1",
+            "command": ["train"],
+            "resources": {"cpu": "8700m", "memory": "35500Mi", "example.com/part": 500},
+            "roles": {"worker": {"replicas": 3}},
+        },
+    }
+    (rendered,) = validate(job).jobs
+
+    amounts = "1500 example.com/part, 26.1 CPU, ~104 Gi memory"
+    assert summary(rendered).startswith(f"tune: jax, 3 pods, {amounts}. Made by mlgen {VERSION}.")
+    assert "26.1   ~104 Gi" in page(rendered)
