@@ -189,9 +189,7 @@ def _write_framework(
     spec, kind = builder.spec, builder.resource.get("kind")
     launcher, slots = replica_types["launcher"], spec.get("slotsPerWorker")
     alone = "worker" not in replica_types
-    _write_launcher_env(
-        builder, rules, hide_gpus=not works.value and not has_gpus(launcher), alone=alone
-    )
+    _write_launcher_env(builder, rules, hide_gpus=not works.value and not has_gpus(launcher))
     if alone:
         # Without workers, mpirun starts all processes in its own pod, which is an ordinary Job.
         builder.data["spec"].pop("options", None)
@@ -214,14 +212,13 @@ def _write_framework(
         _write_elastic(builder, launcher, int(bool(works.value)))
 
 
-def _write_launcher_env(builder: Builder, rules: Rules, *, hide_gpus: bool, alone: bool) -> None:
+def _write_launcher_env(builder: Builder, rules: Rules, *, hide_gpus: bool) -> None:
     """Remove the user's values of variables that the operator overwrites.
 
     Args:
         builder: contains the launcher.
         rules: of the kind.
         hide_gpus: True to hide the node's GPUs from the launcher.
-        alone: True if there are no workers. The framework then does not hide the GPUs.
     """
     implementation = builder.data["spec"].get("options", {}).get("implementation", "OpenMPI")
     launcher = builder.roles["launcher"]
@@ -229,7 +226,7 @@ def _write_launcher_env(builder: Builder, rules: Rules, *, hide_gpus: bool, alon
     overwritten = OPERATOR_ENV[rules.transport][implementation]
     kept = {name: value for name, value in env.items() if name not in overwritten}
     if hide_gpus:
-        kept |= {name: "" for name in VISIBLE_GPUS if alone or name in env}
+        kept |= {name: "" for name in VISIBLE_GPUS if name in env}
     if kept:
         launcher["env"] = kept
 

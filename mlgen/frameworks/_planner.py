@@ -64,22 +64,30 @@ def _with_ready_names(roles: Sequence[Role]) -> list[Role]:
 
 
 def _without_visible_gpus(roles: Sequence[Role]) -> list[Role]:
-    """Return the roles, of which those without GPUs get variables that hide the GPUs of others.
+    """Return the roles, of which those without GPUs get a variable that hides the GPUs of others.
 
     On nodes whose default container runtime is nvidia, an image with NVIDIA_VISIBLE_DEVICES=all,
     such as the images of CUDA, otherwise sees all GPUs of its node, which other pods use:
     https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
-    The variables of a user who sets one of them take precedence.
+    Only the image of a role with GPUs is expected to have it. The user's own value has precedence.
     """
     hide = variables("no-gpu")
-    if not any(role.spec.gpus for role in roles):
-        return list(roles)
+    images = {_image(role.spec) for role in roles if role.spec.gpus}
     return [
         role
-        if role.spec.gpus or has_devices(role.spec) or set(hide) & _env_names(role.spec)
+        if _image(role.spec) not in images
+        or role.spec.gpus
+        or has_devices(role.spec)
+        or set(hide) & _env_names(role.spec)
         else replace(role, env={**role.env, **hide})
         for role in roles
     ]
+
+
+def _image(spec: RoleSpec) -> Any:
+    """Return the image of a role's training container."""
+    images = (patch["image"] for patch in reversed(spec.container_patches) if patch.get("image"))
+    return next(images, spec.image)
 
 
 def _env_names(spec: RoleSpec) -> set[str]:

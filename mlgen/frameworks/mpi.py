@@ -81,8 +81,6 @@ def lay_out(
     most = max(job.options.get("elasticPolicy", {}).get("maxReplicas", 0), worker.replicas)
     of_launcher, of_worker = _ssh(planner) if ssh else _kubectl_exec(planner, most)
     of_launcher["mounts"] += config
-    if not (launcher.gpus or job.options.get("runLauncherAsWorker")):
-        of_launcher["env"] |= variables("no-gpu")
     planner.add(
         launcher,
         decides=True,

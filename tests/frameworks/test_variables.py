@@ -1,5 +1,7 @@
 """The variables and arguments through which each framework's replicas find each other."""
 
+from dataclasses import replace
+
 import pytest
 
 from mlgen.jobfile.model import RoleSpec
@@ -97,8 +99,6 @@ VARIABLES = {
             "PRTE_MCA_plm_ssh_agent": "$(OMPI_MCA_plm_rsh_agent)",
             "PRTE_MCA_prte_default_hostfile": "$(OMPI_MCA_orte_default_hostfile)",
             "PRTE_MCA_plm_ssh_no_tree_spawn": "$(OMPI_MCA_plm_rsh_no_tree_spawn)",
-            "NVIDIA_VISIBLE_DEVICES": "",
-            "NVIDIA_DRIVER_CAPABILITIES": "",
         },
     ),
     "mpi-intel-ssh": (
@@ -358,6 +358,11 @@ GPU = RoleSpec("worker", 2, resources={"limits": {"nvidia.com/gpu": "1"}}, gpus=
 MIG = RoleSpec("ps", resources={"limits": {"example.com/accelerator": "1"}})
 CLAIMED = RoleSpec("ps", templates=({"spec": {"resourceClaims": [{"name": "gpu"}]}},))
 OWN = RoleSpec("ps", env={"NVIDIA_VISIBLE_DEVICES": "all"})
+SAME_IN_TEMPLATE = RoleSpec(
+    "ps",
+    image="example/ps:cpu",
+    templates=({"spec": {"containers": [{"name": "main", "image": "example/gpu:1"}]}},),
+)
 OWN_IN_TEMPLATE = RoleSpec(
     "ps",
     templates=(
@@ -375,6 +380,9 @@ OWN_IN_TEMPLATE = RoleSpec(
         (GPU, OWN, ["chief"]),
         (GPU, OWN_IN_TEMPLATE, ["chief"]),
         (RoleSpec("worker", 2), RoleSpec("ps"), []),
+        (GPU, RoleSpec("ps", image="example/ps:cpu"), ["chief"]),
+        (replace(GPU, image="example/gpu:1"), SAME_IN_TEMPLATE, ["ps"]),
+        (replace(GPU, image="example/gpu:1"), RoleSpec("ps"), []),
     ],
 )
 def test_gpus_are_hidden_from_roles_without_any(topology, worker, ps, hidden):
