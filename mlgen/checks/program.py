@@ -8,18 +8,18 @@ import json
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 
-from mlgen import __version__
 from mlgen.checks.pods import Located, title, value_at
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import PROGRAM, ROLE
 from mlgen.objects.program import FILE, FOLDER, archive
 from mlgen.objects.supervisor import IN_ARCHIVE, IN_IMAGE, NAME, PLAN, planned
 from mlgen.problems import Problem, ValuePath
+from mlgen.version import VERSION
 
 PREFIXES = ("PYTHON", "LD_")
 """Prefixes of variables that can make Python, or any program, run other code."""
 
-OURS = f"the program of mlgen {__version__}"
+OURS = f"the program of mlgen {VERSION}"
 HINT = "read it with mlgen show --program, or render the job again with this mlgen"
 
 POD = ("spec", "template", "spec")

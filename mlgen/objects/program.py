@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
 
-from mlgen import __version__
 from mlgen.kubernetes.objects import Object
 from mlgen.resources import PACKAGE
+from mlgen.version import VERSION
 
 RUNTIME = PACKAGE / "runtime"
 PATH = "mlgen/runtime"
@@ -47,7 +47,7 @@ def name(content: bytes) -> str:
 
     It names a version and a SHA-256 as the reference of a container image does.
     """
-    return f"mlgen:{__version__}@sha256:{sha256(content).hexdigest()}"
+    return f"mlgen:{VERSION}@sha256:{sha256(content).hexdigest()}"
 
 
 @cache

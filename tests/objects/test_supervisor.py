@@ -7,7 +7,6 @@ from hashlib import sha256
 import pytest
 from objects.samples import at, one, role, topology
 
-from mlgen import __version__
 from mlgen.jobfile.model import (
     GiveUpAfter,
     Helpers,
@@ -24,6 +23,7 @@ from mlgen.objects.program import archive
 from mlgen.objects.supervisor import DEFAULTS, plan, plan_text, rules, supervisor_objects
 from mlgen.runtime import plan as runtime_plan
 from mlgen.topology import Hosts, Order, Wait
+from mlgen.version import VERSION
 
 ROLES = (role("ps", serves=True, endless=True), role("worker", decides=True))
 
@@ -79,7 +79,7 @@ def test_its_config_map_holds_the_archive_and_names_its_digest():
     digest = sha256(content).hexdigest()
     assert content == archive(json.loads(item["data"]["plan.json"]))
     assert item["metadata"]["annotations"] == {
-        "mlgen.dev/program": f"mlgen:{__version__}@sha256:{digest}"
+        "mlgen.dev/program": f"mlgen:{VERSION}@sha256:{digest}"
     }
 
 
