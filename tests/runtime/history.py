@@ -496,8 +496,9 @@ class History(Faults):
 
     def make_supervisor(self, each):
         supervisor = Supervisor(self.plan, each["client"], self.log)
-        supervisor.gate.ring = partial(self.wake, each)
-        supervisor.gate.wake = partial(self.world.after, 0.05, self.answer_held, supervisor)
+        if supervisor.gate:
+            supervisor.gate.ring = partial(self.wake, each)
+            supervisor.gate.wake = partial(self.world.after, 0.05, self.answer_held, supervisor)
         return supervisor
 
     def request(self, pod):

@@ -161,7 +161,8 @@ def test_strangers_are_rejected_and_are_no_sign_of_life(found):
     ],
 )
 def test_routes(found, method, path, plan, code):
-    supervisor = SimpleNamespace(pods=Pods(None, "mnist"), reports=found, data={})
+    reports = found if plan.progress else None
+    supervisor = SimpleNamespace(pods=Pods(None, "mnist"), reports=reports, gate=None, data={})
 
     assert code == answer(plan, supervisor, request(method=method, path=path))[0]
 

@@ -3,9 +3,7 @@
 import ast
 import json
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -18,7 +16,7 @@ from runtime.test_decide import pod, seen
 from runtime.world import World
 from support import ROOT
 
-from mlgen.runtime import api, plan, status, supervise
+from mlgen.runtime import api, plan, server, status, supervise
 from mlgen.runtime.answers import PREFERRED, ApiError, Event, shaped
 from mlgen.runtime.clock import Clock
 from mlgen.runtime.decide import Action, Decision
@@ -660,7 +658,7 @@ def test_main(monkeypatch, tmp_path, capsys, exits, code, expected):  # noqa: PL
     monkeypatch.setattr(api, "in_cluster", lambda *_: Fake())
     monkeypatch.setattr(supervise, "Supervisor", Fast)
     monkeypatch.setattr(supervise, "GAP", 0.0)
-    monkeypatch.setattr(supervise, "Server", Server)
+    monkeypatch.setattr(server, "Server", Server)
     monkeypatch.setattr(signal, "signal", lambda *each: handlers.append(each[1]))
     handlers = []
     env = {
@@ -865,16 +863,6 @@ def test_the_api_server_of_the_cluster_is_reached_by_https(monkeypatch, tmp_path
 
     with pytest.raises(ApiError, match="refused"):
         api.in_cluster("127.0.0.1", "1").get("Job", "a")
-
-
-def test_the_files_start_in_a_folder_of_their_own_without_packages(tmp_path):
-    """As in the pod: mounted at /mlgen/runtime, with `/` as the working directory."""
-    shutil.copytree(ROOT / "mlgen/runtime", tmp_path / "mlgen/runtime")
-    command = [sys.executable, "-S", "-m", "mlgen.runtime.supervise"]
-
-    run = subprocess.run(command, check=False, cwd=tmp_path, env={}, capture_output=True, text=True)
-
-    assert "No such file or directory: '/mlgen/plan.json'" in run.stderr
 
 
 FILES = sorted((ROOT / "mlgen/runtime").glob("*.py"))

@@ -1,0 +1,28 @@
+"""The archive with the supervisor's program, as a pod starts it, in a process of its own."""
+
+import zipfile
+from io import BytesIO
+
+LOADER = """\
+import pathlib, runpy, sys, zipfile
+path = sys.argv.pop(1)
+text = zipfile.ZipFile(path).read("source").decode()
+source = runpy.run_path(path)["Source"](text)
+sys.meta_path.insert(0, source)
+"""
+"""The start of a program that imports the modules of the archive which is its first argument."""
+
+START = 'runpy.run_module(next(iter(source.paths)), run_name="__main__", alter_sys=True)\n'
+"""The end of such a program: it starts the archive."""
+
+
+def source(content):
+    """Return the texts of the modules in an archive by path."""
+    text = zipfile.ZipFile(BytesIO(content)).read("source").decode()
+    parts = [part.partition("\n") for part in text.split("\f")[1:]]
+    return {path: module for path, _, module in parts}
+
+
+def modules(content):
+    """Return the names of the modules in an archive, without packages."""
+    return {path.rpartition("/")[2].removesuffix(".py") for path in source(content)}

@@ -1,0 +1,41 @@
+"""A fixture for all tests of the supervisor's program."""
+
+import builtins
+import sys
+
+import archives
+import pytest
+
+from mlgen.objects.program import FEATURES, archive
+
+FIELDS = {"port": "port", "inPlace": "in_place", "progress": "progress"}
+"""The attributes of a plan by their names in the file."""
+
+PACKAGE = "mlgen.runtime"
+
+
+@pytest.fixture(autouse=True)
+def only_modules_of_the_archive(monkeypatch):
+    """Let an import in a function fail if the archive for its plan does not have the module."""
+    assert FIELDS.keys() == FEATURES.keys()
+    original, found = builtins.__import__, {}
+
+    def modules(plan):
+        used = tuple(name for name, field in FIELDS.items() if getattr(plan, field))
+        if used not in found:
+            found[used] = archives.modules(archive(dict.fromkeys(used, True)))
+        return found[used]
+
+    def imported(name, names=None, local=None, fromlist=(), level=0):
+        caller = sys._getframe(1)
+        is_own = name.startswith(PACKAGE) and caller.f_globals["__name__"].startswith(PACKAGE)
+        if is_own and caller.f_code.co_name != "<module>":
+            values = caller.f_locals
+            plan = values["plan"] if "plan" in values else values["job"]
+            wanted = fromlist if name == PACKAGE else [name.rpartition(".")[2]]
+            for each in wanted:
+                if each not in modules(plan):
+                    raise ModuleNotFoundError(f"{each} is not in the archive for {plan}")
+        return original(name, names, local, fromlist, level)
+
+    monkeypatch.setattr(builtins, "__import__", imported)
