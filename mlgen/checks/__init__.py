@@ -21,7 +21,7 @@ from mlgen.checks.pods import ROLES, WORKLOADS, Located, Objects, pods_of, role_
 from mlgen.checks.sense import doubtful_values
 from mlgen.checks.storage import storage_problems
 from mlgen.kubernetes import limits, validation
-from mlgen.kubernetes.groups import is_built_in
+from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Key, Object
 from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
@@ -290,6 +290,11 @@ def _size(item: Object) -> int:
     return others + len(limits.APPLIED) + len(line.encode()) + 5 * sum(map(line.count, "<>&"))
 
 
+def _kib(size: int) -> str:
+    """Return a size in KiB, rounded up, so that a size over a limit is not shown as the limit."""
+    return f"{-(-size >> 10)} KiB"
+
+
 def sizes(item: Object, hint: str) -> Iterator[Problem]:
     """Yield a problem if an object is too large for the cluster or for a client-side apply.
 
@@ -301,14 +306,19 @@ def sizes(item: Object, hint: str) -> Iterator[Problem]:
     size, stored, limit = _size(item), 0, limits.ETCD_MAX
     if kind == "ConfigMap":
         limit = limits.CONFIG_MAP_MAX
-        stored = sum(len(str(text).encode()) for text in (item.get("data") or {}).values())
+        stored = limits.config_map_bytes(item)
+    elif group_of(item["apiVersion"]) == "argoproj.io":
+        limit, stored = limits.WORKFLOW_MAX, size
     elif size > limit:
         # Custom resources are stored as JSON.
         stored = limits.stored_bytes(item) if is_built_in(item["apiVersion"]) else size
     if stored > limit:
-        message = f"{kind} {name} has {stored >> 10} KiB, the limit is {limit >> 10} KiB"
+        message = f"{kind} {name} has {_kib(stored)}, the limit is {_kib(limit)}"
         yield Problem(("spec", "roles"), message, "too-large", hint)
     elif size > limits.APPLY_MAX:
-        message = f"{kind} {name} has {size >> 10} KiB, too large for a client-side kubectl apply"
+        message = (
+            f"{kind} {name} has {_kib(size)}, too large for a client-side kubectl apply,"
+            f" whose limit is {_kib(limits.APPLY_MAX)}"
+        )
         hint = "use kubectl apply --server-side"
         yield Problem(("spec", "roles"), message, "large-object", hint, warning=True)

@@ -48,6 +48,7 @@ Argo appends a timestamp to it to name each Workflow (workflow/validate/validate
 """
 
 SIZE_HINT = "mount large files from a ConfigMap or volume of your own, or use fewer replicas"
+WORKFLOW_HINT = "use fewer combinations, or set less in spec.helpers"
 
 
 @dataclass(frozen=True)
@@ -263,7 +264,7 @@ def _problems(
     """
     applied = [item for items in objects for item in items]
     for item in applied:
-        yield from checks.sizes(item, SIZE_HINT)
+        yield from checks.sizes(item, SIZE_HINT if item["kind"] == "ConfigMap" else WORKFLOW_HINT)
     yield from _other_problems(run, form)
     by_step = [
         item for job in run for item in [*filter(_is_applied_by_step, job.objects), _status(job)]

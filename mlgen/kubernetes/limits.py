@@ -3,18 +3,27 @@
 from collections.abc import Iterator
 from typing import Any
 
+from mlgen.kubernetes.objects import Object
 from mlgen.problems import Problem, ValuePath
 
 CONFIG_MAP_MAX = 1 << 20
-"""The maximum size of a ConfigMap's data, in bytes:
- https://kubernetes.io/docs/concepts/configuration/configmap/."""
+"""The maximum size of the data of a ConfigMap or Secret, in bytes.
+
+MaxSecretSize in kubernetes/pkg/apis/core (1.34.4). ValidateConfigMap and ValidateSecret count the
+values of `data` and `binaryData`, decoded from base64.
+"""
 
 ETCD_MAX = 3 << 19
 """The maximum size of an object in etcd, in bytes: --max-request-bytes,
  https://etcd.io/docs/v3.5/dev-guide/limit/."""
 
+WORKFLOW_MAX = 1 << 20
+"""The maximum size of a Workflow with its status, as JSON, in bytes: MAX_WORKFLOW_SIZE in
+argo-workflows/workflow/packer/packer.go (3.7.9)."""
+
 APPLY_MAX = 256 << 10
-"""The maximum size of all annotations of an object, in bytes.
+"""The maximum size of all annotations of an object, in bytes: TotalAnnotationSizeLimitB in
+k8s.io/apimachinery/pkg/api/validation/objectmeta.go (0.34.4).
 
 Client-side `kubectl apply` stores the object itself in the annotation `APPLIED`.
 """
@@ -51,6 +60,15 @@ def stored_bytes(value: Any) -> int:
     if isinstance(value, dict):
         return sum(map(stored_bytes, value.values()))
     return sum(map(stored_bytes, value)) if isinstance(value, list) else 0
+
+
+def config_map_bytes(item: Object) -> int:
+    """Return the size that the API server limits to `CONFIG_MAP_MAX`: the decoded values."""
+    texts = (item.get("data") or {}).values()
+    encoded = [str(text).rstrip("=") for text in (item.get("binaryData") or {}).values()]
+    return sum(len(str(text).encode()) for text in texts) + sum(
+        len(text) * 3 // 4 for text in encoded
+    )
 
 
 def overlong(

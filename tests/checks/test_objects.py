@@ -1,5 +1,7 @@
 """Names, sizes and identities of the objects of a job."""
 
+from base64 import b64encode
+
 import pytest
 from click.testing import CliRunner
 
@@ -9,6 +11,7 @@ from mlgen.cli import main
 from mlgen.kubernetes.objects import keys
 
 KIB = 1 << 10
+BESIDE = 65_348  # with this many bytes of data, the annotation has 256 KiB
 NO_JOB = "so that they share a Job"
 TOO_LONG = "the name is too long: pod of the Job"
 NAME_HINT = (
@@ -67,6 +70,50 @@ def test_objects_over_the_limits_of_kubernetes_and_of_kubectl_are_reported(kind,
 
     assert codes == [problem.code for problem in problems]
     assert [code == "large-object" for code in codes] == [problem.warning for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("text", "binary", "codes"),
+    [
+        (0, 1024 * KIB, ["large-object"]),
+        (0, 1024 * KIB + 1, ["too-large"]),
+        (24 * KIB, 1000 * KIB, ["large-object"]),
+        (24 * KIB + 1, 1000 * KIB, ["too-large"]),
+        (24 * KIB, 1000 * KIB + 1, ["too-large"]),
+    ],
+)
+def test_the_limit_of_a_config_map_counts_decoded_binary_data(text, binary, codes):
+    """Tested with Kubernetes 1.34.4: `kubectl create` rejects one byte more."""
+    content = {"a": b64encode(bytes(binary)).decode()}
+    manifest = item("ConfigMap", "a", data={"b": "x" * text}, binaryData=content)
+
+    assert codes == [problem.code for problem in sizes(manifest, "")]
+
+
+@pytest.mark.parametrize(("more", "codes"), [(0, []), (1, ["large-object"])])
+def test_the_annotation_of_kubectl_has_binary_data_in_base64(more, codes):
+    """Tested with Kubernetes 1.34.4: `kubectl apply` rejects one byte more."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}
+    manifest |= {"binaryData": {"a": "A" * 196_608}, "data": {"b": "x" * (BESIDE + more)}}
+
+    assert codes == [problem.code for problem in sizes(manifest, "")]
+
+
+@pytest.mark.parametrize(("kib", "codes"), [(1023, ["large-object"]), (1024, ["too-large"])])
+def test_a_workflow_has_the_limit_of_argo(kib, codes):
+    workflow = item("Workflow", "a", "argoproj.io/v1alpha1", spec={"a": "x" * (kib * KIB)})
+
+    assert codes == [problem.code for problem in sizes(workflow, "")]
+
+
+def test_a_size_is_rounded_up_so_that_it_differs_from_the_limit():
+    large, larger = (item("ConfigMap", "a", data={"a": "x" * size}) for size in (262_144, 1 << 20))
+    larger["data"]["a"] += "x"
+    (warning,), (error,) = sizes(large, ""), sizes(larger, "make it smaller")
+
+    assert "ConfigMap a has 257 KiB, too large" in warning.message
+    assert "whose limit is 256 KiB" in warning.message
+    assert "ConfigMap a has 1025 KiB, the limit is 1024 KiB" == error.message
 
 
 @pytest.mark.parametrize(
