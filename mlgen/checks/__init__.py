@@ -290,11 +290,6 @@ def _size(item: Object) -> int:
     return others + len(limits.APPLIED) + len(line.encode()) + 5 * sum(map(line.count, "<>&"))
 
 
-def _kib(size: int) -> str:
-    """Return a size in KiB, rounded up, so that a size over a limit is not shown as the limit."""
-    return f"{-(-size >> 10)} KiB"
-
-
 def sizes(item: Object, hint: str) -> Iterator[Problem]:
     """Yield a problem if an object is too large for the cluster or for a client-side apply.
 
@@ -313,12 +308,12 @@ def sizes(item: Object, hint: str) -> Iterator[Problem]:
         # Custom resources are stored as JSON.
         stored = limits.stored_bytes(item) if is_built_in(item["apiVersion"]) else size
     if stored > limit:
-        message = f"{kind} {name} has {_kib(stored)}, the limit is {_kib(limit)}"
+        message = f"{kind} {name} has {limits.kib(stored)}, the limit is {limits.kib(limit)}"
         yield Problem(("spec", "roles"), message, "too-large", hint)
     elif size > limits.APPLY_MAX:
         message = (
-            f"{kind} {name} has {_kib(size)}, too large for a client-side kubectl apply,"
-            f" whose limit is {_kib(limits.APPLY_MAX)}"
+            f"{kind} {name} has {limits.kib(size)}, too large for a client-side kubectl apply,"
+            f" whose limit is {limits.kib(limits.APPLY_MAX)}"
         )
         hint = "use kubectl apply --server-side"
         yield Problem(("spec", "roles"), message, "large-object", hint, warning=True)

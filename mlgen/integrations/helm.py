@@ -10,9 +10,11 @@ Only documents that may be a job are parsed. All others pass through unchanged, 
 large, or invalid YAML.
 """
 
+import json
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -28,14 +30,16 @@ from mlgen.documents.files import STDIN, Context, Text, decode
 from mlgen.integrations import file_type
 from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
+from mlgen.kubernetes.limits import CONFIG_MAP_MAX, kib
 from mlgen.kubernetes.objects import Object
+from mlgen.objects.supervisor import PROGRAM
 from mlgen.output.files import write
 from mlgen.output.spool import FullError, Spool
 from mlgen.output.summary import heading
 from mlgen.output.terminal import safe_lines
 from mlgen.output.yaml import yaml_text
 from mlgen.pipeline import Walk, render_documents, too_many_bytes
-from mlgen.problems import MlgenError, Place, Problem
+from mlgen.problems import MlgenError, Place, Problem, listed, severe
 from mlgen.result import Foreign, Options, Rendered
 
 HEADLESS = re.compile(dialects.HEADLESS.pattern.encode())
@@ -52,6 +56,9 @@ ANNOTATION_LINES = rb"(?m)^( *)annotations:\n\1 +%(key)s: .*\n(?!\1 )|^ +%(key)s
 ADDED = re.compile(ANNOTATION_LINES % {b"key": re.escape(ANNOTATION).encode()})
 """The lines that Helm 4 adds. They are removed, so that line numbers match the template."""
 
+KIND_LINE = re.compile(rb"""(?m)^["']?kind["']?:[ \t]*["']?(\w+)""")
+"""The line of an object with its kind."""
+
 HOOK = "helm.sh/hook"
 
 _Origin = tuple[str, str]
@@ -60,19 +67,42 @@ _Origin = tuple[str, str]
 PLUGIN = "HELM_PLUGIN_NAME"
 """The variable that Helm 4 sets for a plugin (internal/plugin/runtime_subprocess.go)."""
 
+DRIVER = "HELM_DRIVER"
+"""The variable of Helm that sets where it stores releases."""
+
+WITHOUT_LIMIT = ("sql", "memory")
+"""The values of `DRIVER` with which Helm stores releases in neither Secrets nor ConfigMaps
+(Configuration.Init in pkg/action/action.go)."""
+
+RELEASE_MAX = CONFIG_MAP_MAX
+"""The maximum size of a release, in bytes: that of the data of its Secret or ConfigMap."""
+
+NEAR, SURE = 0.9, 1.01
+"""The fractions of `RELEASE_MAX` from which a release is reported, and is too large for certain.
+
+A release also contains the chart and its values. Go's compressor saves up to 0.4 % more than zlib.
+"""
+
+MEASURED = 8 * RELEASE_MAX
+"""The size at which a release is no longer measured."""
+
+STORING = {b"install", b"upgrade"}
+"""The commands of Helm that call a post-renderer and store a release. `template` stores none."""
+
 LOG = "MLGEN_LOG"
 LOG_NAME = ("mlgen", "last-error.txt")
 """The folder and the file below the user's cache folder."""
 
 
 def post_render(
-    lines: Iterable[bytes], options: Options
+    lines: Iterable[bytes], options: Options, environ: Mapping[str, str] | None = None
 ) -> tuple[Sequence[bytes], tuple[Problem, ...]]:
     """Return the manifests of a chart with every job replaced by its manifests.
 
     Args:
         lines: the manifests that Helm passes on stdin, with line ends.
         options: the options for rendering.
+        environ: the environment of Helm.
 
     Returns:
         The output in parts, and all warnings.
@@ -82,14 +112,15 @@ def post_render(
     """
     if options.site:  # the release has a namespace
         options = replace(options, site=options.site.without_namespace())
-    output = Spool()
+    output, of_jobs = Spool(), list[bool]()
     walk = Walk(OBJECTS, strict=options.strict)
     empty = True
     try:
         for line, chunk, context in _in_context(chunks(lines)):
             empty = empty and is_blank(chunk)
-            for text in _replaced(line, chunk, context, options, walk):
+            for text, of_job in _replaced(line, chunk, context, options, walk):
                 output.add(text)
+                of_jobs.append(of_job)
     except FullError:
         walk.fill([replace(too_many_bytes(), place=Place(STDIN, 0))])
     if empty:
@@ -98,6 +129,9 @@ def post_render(
         place = Place(STDIN, 0)
         message = "the chart renders no manifests"
         walk.problems.append(Problem((), message, "empty", hint, place=place))
+    if walk.jobs and not walk.has_errors:
+        problems = _release_problems(output, of_jobs, walk.jobs, environ or {})
+        walk.problems += severe(problems, strict=options.strict)
     if walk.has_errors:
         raise MlgenError(walk.problems)
     return output, tuple(walk.problems)
@@ -128,25 +162,29 @@ def _replaced(
     context: Context | None,
     options: Options,
     walk: Walk,
-) -> Iterator[bytes]:
-    """Yield the manifests of a document with a job; other documents unchanged."""
+) -> Iterator[tuple[bytes, bool]]:
+    """Yield the manifests of a document with a job; other documents unchanged.
+
+    Each text is followed by whether it is of a job.
+    """
     may_be_own = HEADLESS.search(chunk)
     if is_blank(chunk) or not (options.only_jobs or may_be_own or _patterns()[0].search(chunk)):
-        yield chunk
+        yield chunk, False
         return
     origin = _origin(chunk)
-    text = replace(_text(line, chunk, origin), context=context)
-    documents = list(dialects.documents(text))
+    source = replace(_text(line, chunk, origin), context=context)
+    documents = list(dialects.documents(source))
     is_job = any(_is_job(document, chunk) for document in documents)
     is_left_out = any(isinstance(each, Document) and walk.leaves_out(each) for each in documents)
     if not (options.only_jobs or is_job or is_left_out):
-        yield chunk
+        yield chunk, False
         return
-    rendered = render_documents(text.name, documents, options, walk)
+    rendered = render_documents(source.name, documents, options, walk)
     parts: list[Rendered | Foreign] = [part.content for part in rendered]
     for part in parts:
         walk.problems += map(part.document.located, _hook_problems(part))
-        yield from map(str.encode, _manifests(part, origin))
+        for text in _manifests(part, origin):
+            yield text.encode(), not isinstance(part, Foreign)
 
 
 @cache
@@ -235,12 +273,87 @@ def _hook_problems(part: Rendered | Foreign) -> Iterator[Problem]:
             return
 
 
+def _release_problems(
+    output: Sequence[bytes], of_jobs: Sequence[bool], jobs: int, environ: Mapping[str, str]
+) -> Iterator[Problem]:
+    """Report manifests that fill the Secret in which Helm stores a release, or exceed it.
+
+    It is an error only if Helm is about to store them. Otherwise, as in a pipe from `helm template`
+    to mlgen, there may be no release.
+
+    Args:
+        output: the manifests.
+        of_jobs: for each of them, True if it is of a job.
+        jobs: the number of jobs.
+        environ: the environment of Helm.
+    """
+    if environ.get(DRIVER) in WITHOUT_LIMIT:
+        return
+    if sum(map(len, output)) < NEAR * RELEASE_MAX * 3 // 4:  # compressed, it is even smaller
+        return
+    numbers: Sequence[int] = range(len(output))
+    if environ.get(PLUGIN):  # Helm 4 sorts the objects, Helm 3 does not
+        numbers = sorted(numbers, key=lambda number: _kind(output[number]))
+    size = stored_size(output[number] for number in numbers)
+    if size < NEAR * RELEASE_MAX:
+        return
+    others = stored_size(output[number] for number in numbers if not of_jobs[number])
+    fit = int((RELEASE_MAX - others) * jobs / max(size - others, 1)) if size < MEASURED else 0
+    less = f"at most {fit} of these jobs" if fit > 0 else "fewer objects"
+    ways = [f"install {less} in a release"]
+    if any(PROGRAM.encode() in text for text, own in zip(output, of_jobs, strict=True) if own):
+        ways.append("set spec.helpers.supervisorImage")
+    ways.append(f"set {DRIVER}={WITHOUT_LIMIT[0]}")
+    amount = kib(size) if size < MEASURED else f"over {kib(MEASURED)}"
+    message = (
+        f"the output with {jobs} job{'s' if jobs > 1 else ''} has {amount} as Helm stores it, and"
+        f" the limit of a release with its chart is {kib(RELEASE_MAX)}"
+    )
+    warning = size < SURE * RELEASE_MAX or not _is_stored()
+    hint = listed(ways, "or")
+    yield Problem((), message, "too-large", hint, warning, place=Place(STDIN, 0))
+
+
+def stored_size(texts: Iterable[bytes]) -> int:
+    """Return the size of a manifest as Helm stores it, in bytes: as JSON, compressed, in base64.
+
+    The result is at most `MEASURED`. encodeRelease in pkg/storage/driver/util.go (v3.22.0 and
+    v4.3.1).
+    """
+    compressor, size = zlib.compressobj(9), 0
+    for text in texts:
+        line = json.dumps(text.decode(errors="replace"), ensure_ascii=False)[1:-1]
+        for character in "<>&":  # Go escapes them
+            line = line.replace(character, f"\\u{ord(character):04x}")
+        size += len(compressor.compress(line.encode()))
+        if size * 4 // 3 >= MEASURED:
+            return MEASURED
+    return -(-(size + len(compressor.flush())) // 3) * 4
+
+
+def _kind(text: bytes) -> bytes:
+    """Return the kind of an object, by which Helm 4 sorts it."""
+    kind = KIND_LINE.search(text)
+    return kind[1] if kind else b""
+
+
+def _is_stored() -> bool:
+    """Return True if this process is called by a command of Helm that stores a release.
+
+    Helm passes no variable with its command. Without /proc, the result is False.
+    """
+    with suppress(OSError):
+        program, *words = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().split(b"\0")
+        return Path(os.fsdecode(program)).name.startswith("helm") and bool(STORING & {*words})
+    return False
+
+
 def run(
     lines: Iterable[bytes], options: Options, environ: Mapping[str, str]
 ) -> tuple[Sequence[bytes], tuple[Problem, ...]]:
     """Call `post_render`, and report its exceptions with `report_failure`."""
     try:
-        return post_render(lines, options)
+        return post_render(lines, options, environ)
     except Exception as error:
         report_failure(str(error), environ)
         raise

@@ -62,6 +62,11 @@ def stored_bytes(value: Any) -> int:
     return sum(map(stored_bytes, value)) if isinstance(value, list) else 0
 
 
+def kib(size: int) -> str:
+    """Return a size in KiB, rounded up, so that a size over a limit is not shown as the limit."""
+    return f"{-(-size >> 10)} KiB"
+
+
 def config_map_bytes(item: Object) -> int:
     """Return the size that the API server limits to `CONFIG_MAP_MAX`: the decoded values."""
     texts = (item.get("data") or {}).values()

@@ -116,3 +116,44 @@ def test_a_job_trains(name, started):
     assert len(printed) == 3
     (line,) = {next(line for line in lines if line.startswith("world")) for lines in printed}
     assert re.match("world 3 sum 6.0 ", line)
+
+
+GANG = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: bert-NUMBER}
+spec:
+  framework: pytorch
+  image: mlgen.test/ml:1
+  command: [torchrun, train.py, --data=/data, --checkpoints=/checkpoints]
+  volumes:
+    data: {mountPath: /data, pvc: wikipedia, readOnly: true}
+    checkpoints: {mountPath: /checkpoints, pvc: checkpoints}
+  roles:
+    worker: {replicas: 2, resources: {nvidia.com/gpu: 8, cpu: 64, memory: 512Gi}}
+  runPolicy: {suspend: true, restartScope: All, backoffLimit: 10}
+"""
+
+MANY = 24
+"""The jobs with a supervisor that a release must be able to store."""
+
+
+@pytest.mark.parametrize("version", ["helm3", "helm4"])
+def test_a_release_stores_many_supervised_jobs(version, namespace, environment, tool, tmp_path):
+    """With Helm 3.22.0, a release stores 27 of these jobs. With Helm 4.3.1, it stores 28."""
+    workspace = Workspace(tmp_path, environment, namespace.name, tool)
+    workspace.write("many/Chart.yaml", "apiVersion: v2\nname: many\nversion: 1.0.0\n")
+    for number in range(MANY):
+        workspace.write(f"many/templates/job-{number}.yaml", GANG.replace("NUMBER", str(number)))
+    home = {f"HELM_{kind}_HOME": str(tmp_path / kind) for kind in ("DATA", "CONFIG", "CACHE")}
+    helm, post = workspace.tool(version), ["--post-renderer", "mlgen"]
+    if version == "helm4":
+        workspace.run(helm, "plugin", "install", str(ROOT / "integrations/helm"), **home)
+    else:
+        post += ["--post-renderer-args", "helm-post-render"]
+    workspace.run(helm, "install", "many", "many", "-n", namespace.name, *post, **home)
+
+    secrets, jobs = (namespace.get(kind)["items"] for kind in ("secrets", "jobs"))
+
+    assert ["helm.sh/release.v1"] == [item["type"] for item in secrets]
+    assert MANY == sum(item["metadata"]["name"].endswith("-supervisor") for item in jobs)

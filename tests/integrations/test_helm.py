@@ -1,5 +1,6 @@
 """`mlgen helm-post-render`: every job in a chart is rendered, and all other text is unchanged."""
 
+import base64
 import hashlib
 import json
 import os
@@ -372,6 +373,127 @@ def test_the_file_with_the_last_failure_is_a_new_one_of_its_user(tmp_path):
 
     assert (r"a\x1b[2J" + "\nb\n", False) == (log.read_text(), (tmp_path / "precious").exists())
     assert 0o600 == stat.S_IMODE(log.lstat().st_mode)
+
+
+GANG = """\
+---
+# Source: shop/templates/job.yaml
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: bert-NUMBER}
+spec:
+  framework: pytorch
+  image: example/bert:2.0
+  command: [torchrun, train.py, --data=/data, --checkpoints=/checkpoints]
+  volumes:
+    data: {mountPath: /data, pvc: wikipedia, readOnly: true}
+    checkpoints: {mountPath: /checkpoints, pvc: checkpoints}
+  roles:
+    worker: {replicas: 2, resources: {nvidia.com/gpu: 8, cpu: 64, memory: 512Gi}}
+  runPolicy: {restartScope: All, backoffLimit: 10}
+"""
+"""A job with a supervisor."""
+
+
+def gangs(count):
+    return "".join(GANG.replace("NUMBER", str(number)) for number in range(count))
+
+
+def stored(count, *words, before="", parent=("helm", "template"), **env):
+    """Run mlgen as a child of a process with this name and these words."""
+    command = shlex.join([sys.executable, "-m", "mlgen", "helm-post-render", *words])
+    done = subprocess.run(
+        [parent[0], "-c", f"{command}; exit $?", *parent[1:]],
+        executable="/bin/sh",
+        input=before + gangs(count),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | env,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("env", [{}, {"HELM_PLUGIN_NAME": "mlgen"}])
+def test_24_supervised_jobs_fit_into_a_release(env):
+    code, out, err = stored(24, parent=("helm", "install"), **env)
+
+    assert (0, "") == (code, err)
+    assert 24 == out.count("supervisor.pyz: ")
+
+
+LIMIT = "the limit of a release with its chart is 1024 KiB"
+WAYS = "set spec.helpers.supervisorImage or set HELM_DRIVER=sql [too-large]"
+
+
+def test_a_release_near_the_limit_is_reported():
+    code, out, err = stored(26, parent=("helm", "upgrade"))
+
+    assert (0, 26) == (code, out.count("supervisor.pyz: "))
+    output = r"<stdin>: warning: the output with 26 jobs has (\d+) KiB as Helm stores it"
+    ways = rf"install at most (\d+) of these jobs in a release, {re.escape(WAYS)}"
+    match = re.fullmatch(rf"{output}, and {LIMIT}; {ways}\n", err)
+    assert match, err
+    assert int(match[2]) == 1024 * 26 // int(match[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize(
+    ("count", "env"),
+    [(30, {}), (32, {"HELM_PLUGIN_NAME": "mlgen", "MLGEN_LOG": os.devnull})],
+)
+@pytest.mark.parametrize("command", [["helm", "install"], ["/a/helm3", "--debug", "upgrade", "-i"]])
+def test_helm_does_not_get_more_than_it_can_store(count, env, command):
+    code, out, err = stored(count, parent=command, **env)
+
+    assert (1, "") == (code, out)
+    assert err.startswith(f"<stdin>: the output with {count} jobs has 1")
+    assert LIMIT in err
+
+
+def test_helm_4_sorts_objects_so_that_they_need_less():
+    texts = [stored(40, **env)[2] for env in ({}, {"HELM_PLUGIN_NAME": "mlgen"})]
+    sizes = [int(re.search(r"has (\d+) KiB", text)[1]) for text in texts]
+
+    assert sizes[1] < sizes[0]
+
+
+@pytest.mark.parametrize("parent", [("helm", "template"), ("bash", "install")])
+def test_output_that_is_perhaps_not_stored_is_only_warned_about(parent):
+    code, out, err = stored(40, parent=parent)
+
+    assert (0, 40) == (code, out.count("supervisor.pyz: "))
+    assert err.startswith("<stdin>: warning: the output with 40 jobs has 1")
+    assert re.search("; install at most 2[4-9] of these jobs in a release, ", err)
+    assert 1 == stored(40, "--strict", parent=parent)[0]
+
+
+@pytest.mark.parametrize("driver", ["sql", "memory"])
+def test_a_database_has_no_limit(driver):
+    code, out, err = stored(30, parent=("helm", "install"), HELM_DRIVER=driver)
+
+    assert (0, "") == (code, err)
+    assert 30 == out.count("supervisor.pyz: ")
+
+
+def test_an_image_with_the_program_leaves_space_for_more_jobs():
+    image = "--set=spec.helpers.supervisorImage=example/mlgen:1"
+    assert (0, "") == stored(100, image, parent=("helm", "install"))[::2]
+
+
+def test_other_objects_leave_space_for_fewer_jobs():
+    noise = base64.b64encode(hashlib.shake_256(b"a").digest(450_000)).decode()
+    other = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\nbinaryData: {{a: {noise}}}\n"
+
+    err = stored(24, before=other)[2]
+
+    assert re.search("; install at most 1[0-3] of these jobs in a release, ", err)
+
+
+def test_output_that_is_small_when_it_is_compressed_is_not_reported():
+    other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n" + "  # same\n" * 200_000
+
+    assert (0, "") == stored(1, before=other, parent=("helm", "install"))[::2]
 
 
 def test_only_jobs_refuses_every_other_object(message):
