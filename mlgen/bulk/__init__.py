@@ -47,7 +47,7 @@ class Content(NamedTuple):
     """
 
     problems: list[Problem]
-    pieces: Iterable[tuple[str, str | None, str]]
+    pieces: Iterable[tuple[str, str | None, str, bool]]
 
 
 class Task(NamedTuple):
@@ -166,6 +166,7 @@ class Gathered(Walk):
         misplaced: problems that are reported only if there is no other error, such as objects that
             cannot be written to a file.
         lines: the lines with problems, each as a text; empty without `Task.lines`.
+        programs: the names of the files with the program of the supervisor.
     """
 
     def __init__(self, task: Task) -> None:
@@ -173,6 +174,7 @@ class Gathered(Walk):
         self._with_lines = task.lines
         self.misplaced: list[Problem] = []
         self.lines: list[Text] = []
+        self.programs: list[str] = []
         self._pieces = Spool()
         self._files: dict[str, int] = {}
         self._needs: dict[tuple[Prerequisite, ...], int] = {}
@@ -190,7 +192,7 @@ class Gathered(Walk):
     def write(
         self,
         part: Part,
-        pieces: Iterable[tuple[str, str | None, str]],
+        pieces: Iterable[tuple[str, str | None, str, bool]],
         locate: Callable[[list[Problem]], list[Problem]],
     ) -> None:
         """Write the pieces of a part, unless there are too many bytes.
@@ -202,12 +204,14 @@ class Gathered(Walk):
         """
         needs = self._needs.setdefault(tuple(part.needs), len(self._needs))
         try:
-            for before, after, name in pieces:
+            for before, after, name, is_program in pieces:
                 if name in self._files:
                     self.misplaced += locate([folder.clash(name)])
                     continue
                 if name:
                     self._files[name] = len(self._pieces)
+                if is_program:
+                    self.programs.append(name)
                 self._pieces.add((needs, before, after, name))
         except FullError:
             self.fill(locate([too_many_bytes()]))

@@ -92,7 +92,7 @@ def _rendered(
 def _write_folder(folder: Path, result: "Gathered", files: tuple[str, ...], *, check: bool) -> None:
     """Update a folder. With check, print its changes instead, and exit with status 3 if any."""
     try:
-        change = checked(lambda: changes(folder, result.files()))
+        change = checked(lambda: changes(folder, result.files(), result.programs))
         if not check:
             refuse_inputs((folder / name for name in change.names), files)
             update(folder, change)

@@ -1,13 +1,14 @@
 """Rendered objects → the files of a folder, for example in Git, one file per object.
 
 Every file that mlgen writes starts with `MARKER`. So no record of earlier renders is needed, and
-mlgen does not change other files in the folder.
+mlgen does not change other files in the folder. In `.gitattributes`, it changes only its own lines.
 """
 
 import errno
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mlgen.checks import NAME
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import DECIDES
+from mlgen.objects.supervisor import PROGRAM
 from mlgen.output import files
 from mlgen.output.manifests import Piece, headed
 from mlgen.output.problems import has_secret
@@ -29,6 +31,15 @@ MARKER = "# Made by mlgen render"
 """The start of every file that mlgen, in any version, writes to a folder."""
 
 HEAD = f"{MARKER}. Do not edit: edit the job and render it again.\n"
+
+ATTRIBUTES = ".gitattributes"
+FOLDED = "linguist-generated gitlab-generated"
+"""The attributes of a file that pull requests of GitHub and merge requests of GitLab fold.
+
+Unlike with `-diff`, a reviewer can unfold it, and `git diff` shows it.
+https://docs.github.com/en/repositories/working-with-files/managing-files/customizing-how-changed-files-appear-on-github
+https://docs.gitlab.com/user/project/merge_requests/changes/#collapse-generated-files
+"""
 
 NAME_MAX = 245
 """The maximum size of a file name in bytes: 255 on most file systems, minus suffixes that editors
@@ -67,7 +78,10 @@ def pieces(part: Rendered | Foreign) -> Iterator[Piece]:
         name = file_name(item)
         if name is not None and len(name) <= NAME_MAX:
             piece = _piece(part, item)
-            yield piece._replace(before=HEAD + piece.before, name=name)
+            binary = () if isinstance(part, Foreign) else item.get("binaryData") or ()
+            yield piece._replace(
+                before=HEAD + piece.before, name=name, is_program=PROGRAM in binary
+            )
 
 
 def _piece(part: Rendered | Foreign, item: Object) -> Piece:
@@ -131,13 +145,14 @@ def clash(name: str) -> Problem:
     return Problem(NAME, message, "name-collision", "rename one of the objects")
 
 
-def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
+def changes(folder: Path, rendered: Mapping[str, str], programs: Collection[str] = ()) -> Changes:
     """Return how a folder differs from rendered files.
 
     Args:
         folder: the folder, which need not exist. Only files that start with `MARKER`, or have the
-            name of a rendered file, are considered.
+            name of a rendered file, and `.gitattributes` are considered.
         rendered: the text of each rendered file, by file name.
+        programs: the names of the files that a review folds.
 
     Raises:
         MlgenError: existing files that mlgen did not write would be overwritten; lists all of them.
@@ -159,13 +174,58 @@ def changes(folder: Path, rendered: Mapping[str, str]) -> Changes:
     if problems:
         raise MlgenError(problems)
 
-    def read(name: str) -> str:
+    attributes = _attributes(folder / ATTRIBUTES)
+    folded = attributes if attributes is None else _with_folded(attributes, programs)
+    new = rendered.keys() - same
+    if folded != attributes:
+        old += [ATTRIBUTES] if attributes else []
+        new |= {ATTRIBUTES} if folded else set()
+
+    def before(name: str) -> str:
+        if name == ATTRIBUTES:
+            return attributes or ""
         return (_content(folder / name) or b"").decode(errors="replace")
 
-    return Changes(
-        Stored(dict.fromkeys(old), read),
-        Stored(dict.fromkeys(sorted(rendered.keys() - same)), rendered.__getitem__),
-    )
+    def after(name: str) -> str:
+        return folded or "" if name == ATTRIBUTES else rendered[name]
+
+    return Changes(Stored(dict.fromkeys(old), before), Stored(dict.fromkeys(sorted(new)), after))
+
+
+def _attributes(file: Path) -> str | None:
+    """Return the text of `.gitattributes`, "" if there is none; None if mlgen cannot change it.
+
+    Git does not follow a link with this name.
+    """
+    if not file.exists() and not file.is_symlink():
+        return ""
+    if file.is_symlink() or not file.is_file() or file.stat().st_size > TEXT_BYTES:
+        return None
+    with suppress(UnicodeDecodeError):
+        return file.read_bytes().decode()
+    return None
+
+
+def _with_folded(text: str, names: Iterable[str]) -> str:
+    """Return the text of `.gitattributes` with the lines that fold files.
+
+    They follow a line with `MARKER`, in the place of earlier ones. Other lines do not change: those
+    after them override them.
+    """
+    kept, place, is_own = list[str](), None, False
+    for line in _lines(text):
+        is_folded = line.startswith("/") and line.rstrip().endswith(f" {FOLDED}")
+        is_own = line.startswith(MARKER) or (is_own and is_folded)
+        if not is_own:
+            kept.append(line)
+        elif place is None:
+            place = len(kept)
+    before, after = kept[:place], kept[place:] if place is not None else []
+    own = [f"/{name} {FOLDED}\n" for name in sorted(names)]
+    if own:
+        end = "\n" if before and not before[-1].endswith("\n") else ""
+        own = [end, HEAD, *own]
+    return "".join([*before, *own, *after])
 
 
 def _content(file: Path) -> bytes | None:
@@ -223,6 +283,8 @@ def _diff(folder: Path, change: Changes, name: str) -> Iterator[str]:
 
 def _is_secret(name: str, texts: Iterable[str]) -> bool:
     """Return True if a file contains a Secret, or did, independent of its name."""
+    if name == ATTRIBUTES:
+        return False
     return "secret" in name.split("_")[-2:-1] or any(map(has_secret, texts))
 
 

@@ -24,11 +24,13 @@ class Piece(NamedTuple):
         before: the text before the gap.
         after: the text after the gap; None if there is no gap.
         name: the name of the file in a folder.
+        is_program: True for the object with the program of the supervisor.
     """
 
     before: str
     after: str | None = None
     name: str = ""
+    is_program: bool = False
 
     def filled(self, prerequisites: "Iterable[Prerequisite]") -> str:
         """Return the text, with the job's prerequisites in the gap."""

@@ -212,6 +212,136 @@ def test_a_file_in_place_of_the_folder_is_an_error(here):
     assert "mine" == (here / "out").read_text()
 
 
+NOTE = HEAD.partition("\n")[0] + "\n"
+GANG = "  runPolicy: {restartScope: All}\n"
+
+
+def folded(name):
+    return f"/configmap_{name}.supervisor.yaml linguist-generated gitlab-generated\n"
+
+
+def gangs(*jobs, image=""):
+    text = "---\n".join(
+        job(name).replace("  runPolicy: {cleanPodPolicy: None}\n", GANG) for name in jobs
+    )
+    return text + image
+
+
+def attributes(file, *programs):
+    command = ["git", "check-attr", *programs, "--", file]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return [row.rpartition(": ")[2] for row in done.stdout.splitlines()]
+
+
+def test_git_hosts_fold_the_program_and_nothing_else(here):
+    subprocess.run(["git", "init", "-q"], check=True)
+    (here / "k8s/sub").mkdir(parents=True)
+    (here / "job.yaml").write_text(gangs("a", "b"))
+
+    assert (0, "", "") == run("job.yaml", "-n", "team", "-o", "k8s/")
+
+    files = [f"k8s/{name}" for name in names(here / "k8s") if name.endswith(".yaml")]
+    both = ("linguist-generated", "gitlab-generated")
+    marked = [file for file in files if attributes(file, *both) == ["set", "set"]]
+    assert [f"k8s/team_configmap_{name}.supervisor.yaml" for name in "ab"] == marked
+    assert all("supervisor.pyz: " in (here / file).read_text() for file in marked)
+    assert {"unspecified"} == {
+        each for file in {*files} - {*marked} for each in attributes(file, *both)
+    }
+    assert ["unspecified"] == attributes("k8s/sub/team_configmap_a.supervisor.yaml", both[0])
+    assert ["unspecified"] == attributes(marked[0], "diff")  # `git diff` shows it
+
+
+def test_an_object_of_the_user_is_not_folded(here):
+    (here / "mine.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: evil.supervisor\n  labels:"
+        " {app.kubernetes.io/component: supervisor}\nbinaryData: {supervisor.pyz: UEs=}\n"
+    )
+    (here / "job.yaml").write_text(gangs("a"))
+
+    run("job.yaml", "mine.yaml", "-o", "k8s/")
+
+    assert "configmap_evil.supervisor.yaml" in names(here / "k8s")
+    assert NOTE + folded("a") == (here / "k8s/.gitattributes").read_text()
+
+
+def test_a_folder_without_a_program_has_no_attributes(here):
+    (here / "job.yaml").write_text(gangs("a", image="  helpers: {supervisorImage: mlgen:1}\n"))
+
+    run("job.yaml", TUNE, "-o", "k8s/")
+
+    assert "configmap_a.supervisor.yaml" in names(here / "k8s")
+    assert ".gitattributes" not in names(here / "k8s")
+
+
+LINES = {
+    "none": (b"", b"", b""),
+    "before": (b"* -text\n\n# mine\n/x.yaml linguist-generated gitlab-generated\n", b"", b""),
+    "without an end": (b"* text=auto", b"", b"\n"),
+    "after": (b"*.yaml\r\n", b"/configmap_a.supervisor.yaml -linguist-generated\r\n*.md\n", b""),
+    "words": ("é \u2028 *.x\x0c a\n".encode(), b"# \xc3\xa9 linguist-generated", b""),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_other_lines_of_the_attributes_do_not_change(case, here):
+    before, after, end = LINES[case]
+    file = here / "k8s/.gitattributes"
+    file.parent.mkdir()
+    own = [b"", *((NOTE + "".join(map(folded, jobs))).encode() for jobs in ("b", "ac"))]
+    file.write_bytes(before + (end + own[1] if after else b"") + after)
+    (here / "job.yaml").write_text(gangs("c", "a"))
+
+    run("job.yaml", "-o", "k8s/")
+    assert before + end + own[2] + after == file.read_bytes()
+    state_before = state(here)
+    assert (0, "", "") == run("job.yaml", "-o", "k8s/")
+    assert (0, "", "") == run("job.yaml", "--check", "k8s/")
+    assert state_before == state(here)
+
+    run(TUNE, "-o", "k8s/")
+    assert before + end + after == (file.read_bytes() if file.exists() else b"")
+    assert file.exists() == bool(before + after)
+
+
+def test_a_check_reports_attributes_that_are_missing_or_stale(here):
+    (here / "job.yaml").write_text(gangs("a"))
+    run("job.yaml", "-o", "k8s/")
+    file = here / "k8s/.gitattributes"
+    for text in ("", "* -text\n", f"{NOTE}{folded('old')}* -text\n"):
+        file.unlink() if not text else file.write_text(text)
+
+        status, out, err = run("job.yaml", "--check", "k8s")
+        assert 3 == status
+        assert f"+{folded('a')}" in out
+        assert err.startswith("k8s is stale: 1 file would change; ")
+        (here / "patch").write_text(out)
+        command = ["git", "apply", "-p0", "--whitespace=nowarn", "patch"]
+        subprocess.run(command, check=True, cwd=here)
+        assert (0, "", "") == run("job.yaml", "--check", "k8s")
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "bytes"])
+def test_attributes_that_mlgen_cannot_change_are_left_alone(kind, here):
+    file = here / "k8s/.gitattributes"
+    file.parent.mkdir()
+    (here / "mine").write_text("* -text\n")
+    if kind == "link":
+        file.symlink_to(here / "mine")
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        file.write_bytes(b"\xff -text\n")
+    (here / "job.yaml").write_text(gangs("a"))
+
+    assert (0, "", "") == run("job.yaml", "-o", "k8s/")
+    assert (0, "", "") == run("job.yaml", "--check", "k8s/")
+
+    assert (kind == "link", kind == "folder") == (file.is_symlink(), file.is_dir())
+    assert kind != "bytes" or file.read_bytes() == b"\xff -text\n"
+    assert "* -text\n" == (here / "mine").read_text()
+
+
 def test_a_check_of_a_fresh_folder_prints_nothing(here):
     run(BERT, TUNE, "-o", "out/")
     (here / "out/README.md").write_text("mine")
