@@ -32,7 +32,7 @@ from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.limits import CONFIG_MAP_MAX, kib
 from mlgen.kubernetes.objects import Object
-from mlgen.objects.supervisor import PROGRAM
+from mlgen.objects.program import FILE
 from mlgen.output.files import write
 from mlgen.output.spool import FullError, Spool
 from mlgen.output.summary import heading
@@ -301,7 +301,7 @@ def _release_problems(
     fit = int((RELEASE_MAX - others) * jobs / max(size - others, 1)) if size < MEASURED else 0
     less = f"at most {fit} of these jobs" if fit > 0 else "fewer objects"
     ways = [f"install {less} in a release"]
-    if any(PROGRAM.encode() in text for text, own in zip(output, of_jobs, strict=True) if own):
+    if any(FILE.encode() in text for text, own in zip(output, of_jobs, strict=True) if own):
         ways.append("set spec.helpers.supervisorImage")
     ways.append(f"set {DRIVER}={WITHOUT_LIMIT[0]}")
     amount = kib(size) if size < MEASURED else f"over {kib(MEASURED)}"

@@ -17,7 +17,7 @@ from mlgen.checks import NAME
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import DECIDES
-from mlgen.objects.supervisor import PROGRAM
+from mlgen.objects.program import FILE
 from mlgen.output import files
 from mlgen.output.manifests import Piece, headed
 from mlgen.output.problems import has_secret
@@ -79,9 +79,7 @@ def pieces(part: Rendered | Foreign) -> Iterator[Piece]:
         if name is not None and len(name) <= NAME_MAX:
             piece = _piece(part, item)
             binary = () if isinstance(part, Foreign) else item.get("binaryData") or ()
-            yield piece._replace(
-                before=HEAD + piece.before, name=name, is_program=PROGRAM in binary
-            )
+            yield piece._replace(before=HEAD + piece.before, name=name, is_program=FILE in binary)
 
 
 def _piece(part: Rendered | Foreign, item: Object) -> Piece:

@@ -1,7 +1,7 @@
 """A fixture for all tests of the supervisor's program."""
 
 import builtins
-import sys
+import inspect
 
 import archives
 import pytest
@@ -27,7 +27,7 @@ def only_modules_of_the_archive(monkeypatch):
         return found[used]
 
     def imported(name, names=None, local=None, fromlist=(), level=0):
-        caller = sys._getframe(1)
+        caller = inspect.currentframe().f_back
         is_own = name.startswith(PACKAGE) and caller.f_globals["__name__"].startswith(PACKAGE)
         if is_own and caller.f_code.co_name != "<module>":
             values = caller.f_locals
