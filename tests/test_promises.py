@@ -20,6 +20,7 @@ RUNS_PROGRAMS = {
     "mlgen/live/doctor/__init__.py": {"subprocess"},
     "mlgen/live/kubectl.py": {"subprocess"},
     "mlgen/output/ssh_secret.py": {"subprocess"},
+    "mlgen/runtime/__main__.py": {"runpy"},  # the modules of its own archive
     "mlgen/runtime/api.py": {"http", "ssl", "urllib"},
     "mlgen/runtime/gate.py": {"http", "urllib"},
     "mlgen/runtime/reports.py": {"http"},

@@ -5,7 +5,6 @@ Therefore `source` is compressed with bzip2, whose compressor has not changed si
 of zlib differs between its implementations.
 """
 
-import ast
 import io
 import re
 import zipfile
@@ -26,6 +25,14 @@ FEATURES = {"port": ("server",), "inPlace": ("gate", "in_place"), "progress": ("
 FILE = "supervisor.pyz"
 FOLDER = "/mlgen"
 """The key of the archive in its ConfigMap, and the folder in which it is mounted."""
+
+IMPORT = re.compile(r"^from mlgen\.runtime(?:\.(\w+) import | import (.+)$)", re.MULTILINE)
+"""An import at the top of a module of the program."""
+
+DOCSTRING = re.compile(r'^( *)"""(?:.|\n)*?"""$', re.MULTILINE)
+COMMENT = re.compile(r"(?:^|  )# .*$", re.MULTILINE)
+"""A docstring and a comment in the program. It has no other texts of these forms: a test compares
+the syntax trees."""
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest time in a zip."""
@@ -79,13 +86,8 @@ def _needed(names: Iterable[str]) -> set[str]:
 
 @cache
 def _imports(name: str) -> list[str]:
-    found = []
-    for node in ast.parse(_text(name)).body:
-        if isinstance(node, ast.ImportFrom) and node.module == "mlgen.runtime":
-            found += [each.name for each in node.names]
-        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("mlgen.runtime."):
-            found.append(str(node.module).rpartition(".")[2])
-    return found
+    found = ("".join(modules) for modules in IMPORT.findall(_text(name)))
+    return [each.split(" as ")[0] for modules in found for each in modules.split(", ")]
 
 
 def _text(name: str) -> str:
@@ -94,9 +96,8 @@ def _text(name: str) -> str:
 
 @cache
 def _stripped(name: str) -> str:
-    """Return a module without docstrings and comments, in the same lines."""
-    text = re.sub(r'^( *)"""(?:.|\n)*?"""$', _blank, _text(name), flags=re.MULTILINE)
-    return re.sub(r" *(?:^|  )# .*$", "", text, flags=re.MULTILINE)
+    """Return a module without docstrings and comments, with the same line numbers."""
+    return COMMENT.sub("", DOCSTRING.sub(_blank, _text(name)))
 
 
 def _blank(docstring: re.Match[str]) -> str:

@@ -171,7 +171,10 @@ def test_unchanged_manifests_are_verified(render):
     status, out, err = run("-", stdin=stream)
 
     assert (0, "") == (status, err)
-    assert out == "mnist: verified, 11 objects, 7 pods\nvision/gan: verified, 14 objects, 3 pods\n"
+    assert out == (
+        "mnist: verified, 11 objects, 7 pods, the program of mlgen 0.2.0\n"
+        "vision/gan: verified, 14 objects, 3 pods, the program of mlgen 0.2.0\n"
+    )
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
@@ -182,14 +185,18 @@ def test_the_order_of_objects_lists_and_other_objects_do_not_matter(form, render
     text = yaml_text(items) if form == "yaml" else json.dumps(whole)
     (tmp_path / f"all.{form}").write_text(text)
 
-    assert (0, "mnist: verified, 11 objects, 7 pods\n", "") == run(tmp_path)
+    assert (0, "mnist: verified, 11 objects, 7 pods, the program of mlgen 0.2.0\n", "") == run(
+        tmp_path
+    )
 
 
 def test_the_objects_of_a_job_may_be_in_many_files(render, tmp_path):
     for number, item in enumerate(load_all(render(fixture("mpi-ssh")))):
         (tmp_path / f"{number}.yaml").write_text(yaml_text([item]))
 
-    assert (0, "cfd: verified, 10 objects, 3 pods\n", "") == run(tmp_path)
+    assert (0, "cfd: verified, 10 objects, 3 pods, the program of mlgen 0.2.0\n", "") == run(
+        tmp_path
+    )
 
 
 def test_a_problem_names_file_and_line_of_the_value(render, tmp_path, monkeypatch):

@@ -205,8 +205,8 @@ def test_the_workflow_replaces_ttl_cleanup_and_supervisor(file):
 def test_the_program_can_read_the_manifests_and_the_plan(file):
     """Its regular expressions find the same as PyYAML, and the place of each object's owner."""
     outer, inner = printed(file)
-    (data,) = (o["data"] for o in outer if o["metadata"]["name"].endswith(".manifests"))
-    documents = step.documents(data["manifests.yaml"])
+    (content,) = (o for o in outer if o["metadata"]["name"].endswith(".manifests"))
+    documents = step.documents(content["data"]["manifests.yaml"])
 
     assert [step.head(text) for text in documents] == [
         (o["apiVersion"], o["kind"], o["metadata"]["name"]) for o in inner
@@ -217,7 +217,7 @@ def test_the_program_can_read_the_manifests_and_the_plan(file):
     ] == owned
     names = {o["metadata"]["name"] for o in inner if o["kind"] in ("Job", "StatefulSet")}
     assert names == {item.name for item in plan(outer).workloads}
-    assert ("step.py" in data) == ("supervisor-image" not in file.stem)
+    assert ("binaryData" in content) == ("supervisor-image" not in file.stem)
 
 
 @pytest.mark.parametrize("restart", ["", "Never", "ExitCode"])

@@ -1,0 +1,49 @@
+"""The archive of the supervisor: its modules, and the same program in fewer bytes."""
+
+import ast
+from itertools import combinations
+
+import archives
+import pytest
+from support import ROOT
+
+from mlgen.objects.program import FEATURES, archive
+
+RUNTIME = ROOT / "mlgen/runtime"
+MODULES = sorted(path.stem for path in RUNTIME.glob("*.py") if path.stem != "__init__")
+SETS = [used for count in range(4) for used in combinations(FEATURES, count)]
+
+
+def tree(text):
+    """The program in a text, without docstrings, and the line of each statement."""
+    found = ast.parse(text)
+    texts = (node for node in ast.walk(found) if isinstance(node, ast.Expr))
+    for node in texts:
+        if isinstance(node.value, ast.Constant):
+            node.value = ast.Constant("")
+    lines = [node.lineno for node in ast.walk(found) if isinstance(node, ast.stmt)]
+    return ast.dump(found), lines
+
+
+@pytest.mark.parametrize("step", [False, True], ids=["supervisor", "step"])
+@pytest.mark.parametrize("used", SETS, ids="-".join)
+def test_the_modules_are_the_same_program_in_the_same_lines(used, step):
+    texts = archives.source(archive(dict.fromkeys(used, True), step=step))
+
+    for path, text in texts.items():
+        assert tree((ROOT / path).read_text()) == tree(text), path
+        assert "  # " not in text, path
+
+
+def test_features_and_the_step_add_their_modules():
+    least = archives.modules(archive({}))
+    every = archives.modules(archive(dict.fromkeys(FEATURES, True)))
+    step = archives.modules(archive({}, step=True))
+
+    assert {"gate", "in_place", "progress", "reports", "server", "stall"} == every - least
+    assert {"attempt", "step"} == step - least
+    assert {"__main__", "attempt", "step"} == set(MODULES) - every
+
+
+def test_the_archive_of_a_gang_restart_is_small():
+    assert len(archive({})) * 4 / 3 < 42_000
