@@ -48,7 +48,7 @@ Argo appends a timestamp to it to name each Workflow (workflow/validate/validate
 """
 
 SIZE_HINT = "mount large files from a ConfigMap or volume of your own, or use fewer replicas"
-WORKFLOW_HINT = "use fewer combinations, or set less in spec.helpers"
+WORKFLOW_HINT = "set less in spec.helpers, or use fewer combinations of a matrix"
 
 
 @dataclass(frozen=True)

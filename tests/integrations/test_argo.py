@@ -400,6 +400,19 @@ def test_a_config_map_over_1_mib_is_refused(tmp_path, monkeypatch):
     assert "use fewer replicas [too-large]" in err
 
 
+@pytest.mark.parametrize(("count", "status"), [(7_000, 0), (9_000, 1)])
+def test_a_workflow_over_the_limit_of_argo_is_refused(count, status, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = f"&a {{key: example.com/a-long-name, value: {'v' * 60}, effect: NoSchedule}}"
+    tolerations = ", ".join([first, *["*a"] * count])
+    spec = f"  roles: {{chief: {{}}}}\n  helpers: {{tolerations: [{tolerations}]}}\n"
+
+    code, _, err = run(job_file(tmp_path, spec).name)
+
+    assert status == code
+    assert bool(status) == ("KiB, the limit is 1024 KiB; set less in spec.helpers" in err)
+
+
 @pytest.mark.parametrize("case", WARNED)
 def test_policies_that_the_workflow_overrides_are_warned_about(
     case, tmp_path, monkeypatch, snapshot
