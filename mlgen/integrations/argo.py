@@ -23,6 +23,7 @@ from mlgen.jobfile.model import TrainingJob, written
 from mlgen.kubernetes.objects import Identities, Object, keys
 from mlgen.objects import helpers, supervisor
 from mlgen.objects.labels import JOB, config_name, labels, metadata, status_name
+from mlgen.objects.notes import notes
 from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.output.manifests import headed, pieces
@@ -138,7 +139,7 @@ def _config(job: Rendered) -> Object:
     meta["labels"].pop(JOB)
     objects = list(filter(_is_applied_by_step, job.objects))
     job_plan = supervisor.plan(job.topology, objects)
-    data = {FILE: yaml_text(objects)}
+    data = {FILE: yaml_text(objects, notes=notes(job.topology))}
     return supervisor.config_map(job.job.helpers, meta, job_plan, data, step=True)
 
 

@@ -32,6 +32,7 @@ from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.limits import CONFIG_MAP_MAX, kib
 from mlgen.kubernetes.objects import Object
+from mlgen.objects.notes import notes
 from mlgen.objects.program import FILE
 from mlgen.output.files import write
 from mlgen.output.spool import FullError, Spool
@@ -240,9 +241,10 @@ def _manifests(part: Rendered | Foreign, origin: _Origin) -> Iterator[str]:
     if isinstance(part, Foreign):
         yield yaml_text([_annotated(part.document.data, annotation)], comment)
         return
-    first = comment + heading(part)
+    first, explained = comment + heading(part), notes(part.topology)
     for number, item in enumerate(part.objects):
-        yield yaml_text([_annotated(item, annotation)], comment if number else first)
+        text = comment if number else first
+        yield yaml_text([_annotated(item, annotation)], text, explained)
 
 
 def _annotated(item: Object, file: str) -> Object:

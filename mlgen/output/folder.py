@@ -17,13 +17,14 @@ from mlgen.checks import NAME
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import DECIDES
+from mlgen.objects.notes import notes
 from mlgen.objects.program import FILE
 from mlgen.output import files
 from mlgen.output.manifests import Piece, headed
 from mlgen.output.problems import has_secret
 from mlgen.output.spool import Stored
 from mlgen.output.unified import unified
-from mlgen.output.yaml import verbatim, yaml_text
+from mlgen.output.yaml import Annotate, unexplained, verbatim, yaml_text
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Rendered
 
@@ -74,21 +75,22 @@ def misplaced(part: Rendered | Foreign) -> Iterator[Problem]:
 
 def pieces(part: Rendered | Foreign) -> Iterator[Piece]:
     """Yield the file of each object that is not misplaced."""
+    explained = unexplained if isinstance(part, Foreign) else notes(part.topology)
     for item in part.objects:
         name = file_name(item)
         if name is not None and len(name) <= NAME_MAX:
-            piece = _piece(part, item)
+            piece = _piece(part, item, explained)
             binary = () if isinstance(part, Foreign) else item.get("binaryData") or ()
             yield piece._replace(before=HEAD + piece.before, name=name, is_program=FILE in binary)
 
 
-def _piece(part: Rendered | Foreign, item: Object) -> Piece:
+def _piece(part: Rendered | Foreign, item: Object, explained: Annotate) -> Piece:
     """Return the text of an object. The deciding Job's text starts with the job's summary."""
     if isinstance(part, Foreign):
         return Piece(verbatim(part.document.text, part.document.data))
     if item["metadata"]["labels"].get(DECIDES) == "true":
         return next(headed(part, [item]))
-    return Piece(yaml_text([item]))
+    return Piece(yaml_text([item], notes=explained))
 
 
 def file_name(item: Object) -> str | None:

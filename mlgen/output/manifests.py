@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from mlgen.objects.notes import notes
 from mlgen.output.summary import needs, summary
 from mlgen.output.terminal import safe_json
 from mlgen.output.yaml import START, commented, verbatim, yaml_texts
@@ -63,7 +64,7 @@ def headed(job: Rendered, objects: Sequence[Any]) -> Iterator[Piece]:
     """Yield each of a job's objects as YAML. The first one starts with the job's summary."""
     heading = summary(job)
     gap = len(START) + len(commented(heading))
-    for number, item in enumerate(yaml_texts(objects, heading)):
+    for number, item in enumerate(yaml_texts(objects, heading, notes(job.topology))):
         yield Piece(item) if number else Piece(item[:gap], item[gap:])
 
 

@@ -48,6 +48,15 @@ ESCAPES = dict(zip('\0\a\b\t\n\v\f\r\x1b"\\\x85\u2028\u2029', '0abtnvfre"\\NLP',
 """The characters with a short escape in double quotes → the letter of the escape."""
 
 
+Notes = Mapping[Any, Any]
+"""Comments at the end of lines, in the shape of a document: `{"spec": {"suspend": "text"}}`.
+
+Only scalars of a mapping have comments, in one line of printable characters.
+"""
+
+NO_NOTES: Notes = {}
+
+
 def style(text: str) -> str | None:
     r"""Return the YAML style of a string: None for unquoted, `'`, `"`, or `|` for a block."""
     if PLAIN.match(text) and text.lower() not in RESERVED:
@@ -106,25 +115,29 @@ class Writer:
         self.collections: dict[int, Inline | None] = {}
         self.blocks: dict[tuple[int, str], str | None] = {}
 
-    def document(self, value: Any) -> str:
+    def document(self, value: Any, notes: Notes = NO_NOTES) -> str:
         """Return a document as YAML: on several lines, unless it is a scalar or empty."""
         several = value and type(value) in (dict, list)
-        return self._block(value, "") if several else self._node(value, "")
+        return self._block(value, "", notes) if several else self._node(value, "")
 
-    def _node(self, value: Any, margin: str) -> str:
+    def _node(self, value: Any, margin: str, notes: Notes = NO_NOTES) -> str:
         """Return a value as YAML.
 
         Args:
             value: the value.
             margin: the spaces before each of its lines, except the first.
+            notes: the comments on its values.
         """
         inline = self.inline(value)
         if inline is None:
-            return self._block(value, margin)
+            return self._block(value, margin, notes)
         return inline.text or _literal(value, margin or "  ")
 
-    def _block(self, value: Any, margin: str) -> str:
+    def _block(self, value: Any, margin: str, notes: Notes = NO_NOTES) -> str:
         """Return a list or mapping on several lines; see `_node`."""
+        if notes:
+            write = self._items if type(value) is list else self._entries
+            return f"\n{margin}".join(write(value, margin, notes))
         key = id(value), margin
         text = self.blocks.get(key)
         if text is None:
@@ -133,12 +146,14 @@ class Writer:
             self.blocks[key] = text if key in self.blocks else None
         return text
 
-    def _items(self, items: Sequence[Any], margin: str) -> Iterator[str]:
+    def _items(self, items: Sequence[Any], margin: str, notes: Notes = NO_NOTES) -> Iterator[str]:
         inner = f"{margin}  "
-        for item in items:
-            yield f"- {self._node(item, inner)}"
+        for number, item in enumerate(items):
+            yield f"- {self._node(item, inner, notes.get(number, NO_NOTES))}"
 
-    def _entries(self, data: Mapping[Any, Any], margin: str) -> Iterator[str]:
+    def _entries(
+        self, data: Mapping[Any, Any], margin: str, notes: Notes = NO_NOTES
+    ) -> Iterator[str]:
         inner = f"{margin}  "
         for key, value in data.items():
             start, inline = self._start(key), self.inline(value)
@@ -146,10 +161,12 @@ class Writer:
                 yield f"? {self._node(key, inner)}\n{margin}: {self._node(value, inner)}"
             elif inline is not None:
                 text = _mode(key, value) or inline.text or _literal(value, inner)
-                yield f"{start} {text}"
+                note = notes.get(key) if notes else None
+                yield f"{start} {text}  # {note}" if type(note) is str else f"{start} {text}"
             else:  # the items of a list are not indented
                 below = margin if type(value) is list else inner
-                yield f"{start}\n{below}{self._block(value, below)}"
+                block = self._block(value, below, notes.get(key, NO_NOTES))
+                yield f"{start}\n{below}{block}"
 
     def _start(self, key: Any) -> str:
         """Return a key with its colon; "" if it is too long."""

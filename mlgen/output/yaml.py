@@ -5,11 +5,11 @@ an earlier one, with these values replaced. Parts that the objects share (see
 `mlgen.objects.workload`) are not compared.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.documents.chunks import is_marked, without_marker
-from mlgen.output.nodes import GAP, MODES, Gap, Writer
+from mlgen.output.nodes import GAP, MODES, NO_NOTES, Gap, Notes, Writer
 from mlgen.output.terminal import safe
 
 START = "---\n"
@@ -19,26 +19,37 @@ MANY = 20
 """Above this number, objects are checked for repetitions."""
 
 
-def yaml_text(objects: Sequence[Any], comment: str = "") -> str:
+Annotate = Callable[[Any], Notes]
+
+
+def unexplained(_: Any) -> Notes:
+    """Return no comments."""
+    return NO_NOTES
+
+
+def yaml_text(objects: Sequence[Any], comment: str = "", notes: Annotate = unexplained) -> str:
     """Return objects as YAML documents, with a comment (without `#`) above the first one.
 
     Args:
         objects: mappings with strings as keys, lists, strings, numbers, booleans and None.
         comment: lines of text.
+        notes: returns the comments at the ends of lines of an object.
 
     Raises:
         TypeError: a value is of another type.
     """
-    return "".join(yaml_texts(objects, comment))
+    return "".join(yaml_texts(objects, comment, notes))
 
 
-def yaml_texts(objects: Sequence[Any], comment: str = "") -> Iterator[str]:
+def yaml_texts(
+    objects: Sequence[Any], comment: str = "", notes: Annotate = unexplained
+) -> Iterator[str]:
     """Yield the text of each object, as `yaml_text` returns them."""
     heading = commented(comment)
     writer = Writer()
     write = Repeats(writer).text if len(objects) > MANY else writer.document
     for item in objects:
-        yield f"{START}{heading}{write(item)}\n"
+        yield f"{START}{heading}{write(item, notes(item))}\n"
         heading = ""
 
 
@@ -83,28 +94,28 @@ class Repeats:
         self.models: dict[str, Any] = {}
         self.patterns: dict[tuple[Any, ...], tuple[Any, list[str]] | None] = {}
 
-    def text(self, item: Any) -> str:
-        """Return an object as YAML."""
+    def text(self, item: Any, notes: Notes = NO_NOTES) -> str:
+        """Return an object as YAML, with comments."""
         kind = str(item.get("kind"))
         model, changes = self.models.get(kind), list[Change]()
         if model is None or not _compare(model, item, changes):
             self.models[kind] = item
-            return self.write(item)
+            return self.write(item, notes)
         values = [value for *_, text in changes if (value := self.inline(text)) and value.text]
         if len(values) < len(changes):
-            return self.write(item)
+            return self.write(item, notes)
         places = [
             (at, step, each.width) for (at, step, _), each in zip(changes, values, strict=True)
         ]
-        key = (id(model), *places)
+        key = (id(model), repr(notes), *places)
         pattern = self.patterns.get(key)
         if pattern is None:
             if key in self.patterns:
                 gapped = _gapped(model, item, {change[:2] for change in changes})
-                self.patterns[key] = gapped, self.write(gapped).split(GAP)
+                self.patterns[key] = gapped, self.write(gapped, notes).split(GAP)
             else:
                 self.patterns[key] = None
-            return self.write(item)
+            return self.write(item, notes)
         texts = pattern[1]
         parts = [texts[0]]
         for value, text in zip(values, texts[1:], strict=True):

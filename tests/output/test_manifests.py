@@ -10,6 +10,7 @@ from mlgen import validate
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
+from mlgen.objects.notes import notes
 from mlgen.output.manifests import text
 from mlgen.output.summary import heading
 from mlgen.output.yaml import verbatim, yaml_text
@@ -26,7 +27,7 @@ def job():
 
 def test_a_job_starts_with_its_summary_and_other_objects_keep_their_text():
     part = job()
-    manifests = yaml_text(part.objects, heading(part))
+    manifests = yaml_text(part.objects, heading(part), notes(part.topology))
 
     assert manifests + "---\n{apiVersion: v1, kind: ConfigMap}\n" == text([part, FOREIGN], "yaml")
 

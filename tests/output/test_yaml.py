@@ -264,7 +264,7 @@ def test_values_of_other_types_are_rejected():
 
 
 def test_libyaml_writes_the_same_bytes_for_every_fixture(job_file):
-    text = rendered_once(job_file)
+    text = re.sub("^( +\\w+: \\w+)  # .*$", r"\1", rendered_once(job_file), flags=re.MULTILINE)
 
     again = libyaml_text(load_all(text))
 
