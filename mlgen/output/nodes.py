@@ -63,11 +63,13 @@ def style(text: str) -> str | None:
         return None
     # Characters beyond U+FFFF take two units of UTF-16, and libyaml escapes them.
     units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
-    if units > len(text) or not text.replace("\n", "").isprintable():
+    # A block keeps tabs and spaces at the ends of lines, but its first line starts with neither.
+    blanks = "\n\t" if "\n" in text else "\n"
+    if units > len(text) or not text.translate(dict.fromkeys(map(ord, blanks))).isprintable():
         return '"'
     if "\n" in text:
         # With blank lines at either end, `|` needs indicators.
-        return '"' if text[0] in " \n" or text.endswith("\n\n") else "|"
+        return '"' if text[0] in " \n\t" or text.endswith("\n\n") else "|"
     return '"' if "'" in text and not set(text) & {'"', "\\"} else "'"
 
 
@@ -240,17 +242,17 @@ def _string(text: str) -> Inline:
     if mark == "'":
         quoted = "'" + text.replace("'", "''") + "'"
         return Inline(quoted, quoted, len(text) + 2, 1)
-    if mark == "|" and " \n" not in text and not text.endswith(" "):
+    if mark == "|":
         return Inline("", "", LINE, 1)
     quoted = f'"{re.sub(ESCAPED, _escaped, text)}"'
-    return Inline(quoted, quoted, LINE if mark == "|" else len(text) + 2, 1)
+    return Inline(quoted, quoted, len(text) + 2, 1)
 
 
 def _literal(text: str, margin: str) -> str:
     """Return a string of several lines as a block without a margin on empty lines."""
     end = "" if text.endswith("\n") else "-"
-    lines = text.removesuffix("\n").replace("\n", f"\n{margin}")
-    return f"|{end}\n{margin}{lines}".replace(f"{margin}\n", "\n")
+    lines = re.sub(r"\n(?=[^\n])", f"\n{margin}", text.removesuffix("\n"))
+    return f"|{end}\n{margin}{lines}"
 
 
 def _constant(value: Any) -> str:
