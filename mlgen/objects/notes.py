@@ -91,9 +91,7 @@ def _limit(topology: Topology, role: Role, limit: int) -> str:
     """
     job = topology.job
     if limit == INT32_MAX:
-        why = ", as with the operator" if job.converted else ""
-        if role.restart == "Always":
-            why = ": it always restarts"
+        why = ": it always restarts" if role.restart == "Always" else ""
         if role.restarts_together and not job.jobset:
             why = f": {'the workflow' if job.workflow else 'the supervisor'} counts the restarts"
         return f"no limit{why}"

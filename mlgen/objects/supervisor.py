@@ -172,6 +172,8 @@ def image(helpers: Helpers) -> str:
 
 DEFAULTS: dict[str, Any] = {
     "ttlSeconds": None,
+    "crashes": 5,
+    "imageSeconds": 21600,
     "startFailures": 3,
     "startSeconds": 60,
     "disruptions": 1000,

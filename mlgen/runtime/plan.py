@@ -83,9 +83,9 @@ class Plan:
     """The limit of restarts after disruptions without `backoff_reset_seconds` of running between
     them. The default takes more than three days of delays alone. To reach it in a week on spot
     nodes, the gang must be disrupted every ten minutes, and never run for an hour."""
-    crashes: int = 0
-    """The limit of restarts of a container that crash-loops."""
-    image_seconds: int = 0
+    crashes: int = 5
+    """The limit of restarts of a container that crash-loops. 0 disables this and other limits."""
+    image_seconds: int = 21600
     """The limit of the time that a container cannot be started, or a volume mounted."""
     pending_seconds: int = 0
     """The limit of the time that a pod cannot be created or scheduled."""

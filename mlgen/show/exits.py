@@ -264,6 +264,10 @@ def _is_end(cell: str) -> bool:
     return cell.partition(" after ")[0] in (JOB_FAILS, ROLE_FAILS)
 
 
+UNLIMITED = {"crashes": 0, "imageSeconds": 0}
+"""The plan of a job without a supervisor."""
+
+
 def bounds(topology: Topology, plan: Object, cases: Sequence[_Case] = ()) -> list[str]:
     """Return the pod states in which the supervisor ends the job, as text.
 
@@ -280,7 +284,7 @@ def bounds(topology: Topology, plan: Object, cases: Sequence[_Case] = ()) -> lis
         limits=[(limit, name) for limit, name in limits if 0 < limit < INT32_MAX],
         together=bool(together),
         scope=f" of {together[0].scope}" if together and together[0].scope else "",
-        plan={**DEFAULTS, **plan},
+        plan={**DEFAULTS, **(plan or UNLIMITED)},
         serves=any(role.always_restarts for role in topology.roles),
     )
     return text.splitlines()

@@ -109,7 +109,7 @@ PAUSED = "suspend: true  # as in the input; render without suspend to start"
                 OF_SUPERVISOR,
             ],
         ),
-        (OPERATOR, {}, ["backoffLimit: 2147483647  # no limit, as with the operator"]),
+        (OPERATOR, {}, ["backoffLimit: 2147483647  # no limit"]),
     ],
 )
 def test_comments(job, options, expected):

@@ -220,8 +220,6 @@ def test_the_plan_of_servers_and_a_deciding_job():
             {"kind": "Job", "name": "mnist-worker", "role": "worker", "replicas": 2},
         ],
         "cleanPodPolicy": "Running",
-        "crashes": 5,
-        "imageSeconds": 21600,
     }
 
 
@@ -262,7 +260,7 @@ def test_the_plan_has_order_bounds_and_deadline():
     assert document["order"] == [{"role": "second", "until": "Complete", "of": "first"}]
     limits = ("imageSeconds", "pendingSeconds", "deadlineSeconds", "port")
     assert [document[name] for name in limits] == [60, 3600, 99, 9090]
-    assert "crashes" not in document
+    assert document["crashes"] == 0
 
 
 SERVICE, CONFIG = ["Service", "mnist"], ["ConfigMap", "mnist.config"]
@@ -381,12 +379,13 @@ def test_many_jobs_are_watched_at_once_but_changed_by_name(count):
 
 
 def test_the_program_has_the_defaults_that_the_plan_leaves_out():
-    policy = RunPolicy(restart_scope="All", backoff_limit=9, give_up_after=GiveUpAfter(0, 0))
+    policy = RunPolicy(restart_scope="All", backoff_limit=9, give_up_after=GiveUpAfter())
     document = plan(topology(*GANG, supervised=True, run_policy=policy), [])
 
     loaded = runtime_plan.load(plan_text(document), "run")
 
     assert not {*DEFAULTS} & {*document}
+    assert (loaded.crashes, loaded.image_seconds) == (5, 21600)
     assert [loaded.start_failures, loaded.start_seconds, loaded.backoff_reset_seconds] == [
         DEFAULTS["startFailures"],
         DEFAULTS["startSeconds"],
@@ -403,6 +402,7 @@ def test_the_program_reads_the_bounds_on_restarts(number):
     laid_out = topology(*GANG, supervised=True, run_policy=policy)
     loaded = runtime_plan.load(plan_text(plan(laid_out, [])), "run")
 
+    assert (loaded.crashes, loaded.image_seconds) == (5, 21600)
     assert [loaded.start_failures, loaded.start_seconds, loaded.disruptions] == [number] * 3
     assert loaded.backoff_reset_seconds == number
 
