@@ -32,6 +32,7 @@ class Source(MetaPathFinder, InspectLoader):
         parts = [part.partition("\n") for part in text.split("\f")[1:]]
         self.paths = {path[: -len(".py")].replace("/", "."): path for path, _, _ in parts}
         self.texts = {path: module for path, _, module in parts}
+        self.paths["__main__"] = next(iter(self.texts))  # for tracebacks
 
     def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
         """Return how to import a module; None if it is not in the source."""

@@ -3,22 +3,22 @@
 import json
 import sys
 import time
+from base64 import b64decode
 
 import yaml
+from archives import LOADER, START
 
-SUPERVISOR = """\
-import http.client, sys, time
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from mlgen.runtime import api, supervise
-api.ACCOUNT = Path(sys.argv[1])
+SUPERVISOR = f"""\
+{LOADER}
+import http.client, time
+from mlgen.runtime import api
+api.ACCOUNT = pathlib.Path(path).parent
 send = http.client.HTTPSConnection.request
 def request(self, method, path, *others):
     print(time.time(), method, path, file=sys.stderr, flush=True)
     return send(self, method, path, *others)
 http.client.HTTPSConnection.request = request
-sys.exit(supervise.guarded(supervise.main))
-"""
+{START}"""
 """Runs the program, and logs its requests."""
 
 
@@ -51,10 +51,11 @@ class Supervisor:
         self.created, self.name = created, f"{job}-supervisor"
         self.folder = created.folder / self.name
         documents = {(d["kind"], d["metadata"]["name"]): d for d in yaml.safe_load_all(manifests)}
-        program = self.folder / "mlgen/runtime"
-        program.mkdir(parents=True, exist_ok=True)
-        for name, text in documents["ConfigMap", f"{job}.supervisor"]["data"].items():
-            (program / name).write_text(text)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = documents["ConfigMap", f"{job}.supervisor"]
+        (self.folder / "plan.json").write_text(config["data"]["plan.json"])
+        program = b64decode(config["binaryData"]["supervisor.pyz"])
+        (self.folder / "supervisor.pyz").write_bytes(program)
         (self.folder / "namespace").write_text("default")
         certificate = (created.folder / "pki/ca.crt").read_text()
         (self.folder / "ca.crt").write_text(certificate)
@@ -65,13 +66,13 @@ class Supervisor:
         (self.folder / "token").write_text(token)
         host, port = self.created.address
         variables = {
-            "MLGEN_PLAN": str(self.folder / "mlgen/runtime/plan.json"),
+            "MLGEN_PLAN": str(self.folder / "plan.json"),
             "MLGEN_RUN": self.created.get("job", self.name)["metadata"]["uid"],
             "KUBERNETES_SERVICE_HOST": host,
             "KUBERNETES_SERVICE_PORT": port,
         }
         # Without site-packages, as in its pod.
-        command = [sys.executable, "-S", "-c", SUPERVISOR, str(self.folder)]
+        command = [sys.executable, "-S", "-c", SUPERVISOR, str(self.folder / "supervisor.pyz")]
         self.process = self.created.run("supervisor", command, env=variables)
 
     def stop(self):

@@ -11,9 +11,11 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from support import ROOT, missing
+from archives import LOADER
+from support import missing
 from test_pythons import interpreter
 
+from mlgen.objects.program import archive
 from mlgen.runtime import api
 from mlgen.runtime.api import Api, ApiError
 
@@ -340,8 +342,8 @@ def port(server, certificates, account, monkeypatch):
     return server.server_port
 
 
-REQUESTS = """
-import pathlib, sys
+REQUESTS = f"""
+{LOADER}
 from mlgen.runtime import api
 certificates, port, account = sys.argv[1:]
 api.ACCOUNT = pathlib.Path(account)
@@ -363,8 +365,8 @@ def test_every_python_accepts_certificates_without_key_identifiers(  # noqa: PLR
     if not program:
         missing(f"there is no Python {version} here")
     server.answers.append(answer(JOB))
-    shutil.copytree(ROOT / "mlgen/runtime", tmp_path / "mlgen/runtime")
-    command = [program, "-c", REQUESTS, certificates, str(port), account]
+    (tmp_path / "supervisor.pyz").write_bytes(archive({}))
+    command = [program, "-c", REQUESTS, "supervisor.pyz", certificates, str(port), account]
 
     run = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
 
