@@ -6,7 +6,7 @@ set -uf; start=$(date +%s) missing='' told='' told_at=0
 command -v nc >/dev/null || { echo "nc not found; set spec.helpers.waitImage" >&2; exit 127; }
 reached() {  # nc resolves names as the program does; busybox nslookup finds no short names
   case $1 in *:*) nc -z -w 2 "${1%:*}" "${1##*:}" >/dev/null 2>&1; return ;; esac
-  ! nc -z -w 1 "$1" 9 2>&1 | grep -qE "bad address|getaddrinfo|not known|resolve"
+  case $(nc -z -w 1 "$1" 9 2>&1) in *bad\ address*|*getaddrinfo*|*not\ known*|*resolve*) false; esac
 }
 add() {  # this replica itself listens only after the wait
   [ "${1%%[.:]*}" = "${MLGEN_SELF-}" ] && missing="$missing ${1%:*}" || missing="$missing $1"
