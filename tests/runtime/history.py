@@ -1,5 +1,7 @@
 """One random history of one job, and the invariants during and after it."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from dataclasses import replace

@@ -3,6 +3,8 @@
 It shares no code with the supervisor. See "Restarts" in docs/, and `giveUpAfter` in the job file.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from typing import NamedTuple
 

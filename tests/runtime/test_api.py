@@ -15,7 +15,6 @@ from archives import LOADER
 from support import missing
 from test_pythons import interpreter
 
-from mlgen.objects.program import archive
 from mlgen.runtime import api
 from mlgen.runtime.api import Api, ApiError
 
@@ -365,6 +364,8 @@ def test_every_python_accepts_certificates_without_key_identifiers(  # noqa: PLR
     if not program:
         missing(f"there is no Python {version} here")
     server.answers.append(answer(JOB))
+    from mlgen.objects.program import archive  # not in the program: see archived.py
+
     (tmp_path / "supervisor.pyz").write_bytes(archive({}))
     command = [program, "-c", REQUESTS, "supervisor.pyz", certificates, str(port), account]
 

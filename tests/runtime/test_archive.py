@@ -1,6 +1,7 @@
 """The archive with the program, in a process of its own, on each Python that a pod may have."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -170,6 +171,36 @@ def free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
+
+
+LIBRARIES = ["pytest", "pytest-timeout", "pytest-xdist", "pyyaml"]
+OTHERS = "not standard_library and not descriptors and not right and not identifiers"
+"""The tests that need the rest of mlgen, a newer Python, or memory of the checkout's modules."""
+
+
+@pytest.mark.pythons
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_tests_of_the_program_pass_with_the_archive(version, written, tmp_path):
+    program = interpreter(version)
+    if not program:
+        missing(f"there is no Python {version} here")
+    path = written(FEATURES, step=True)
+    subprocess.run([program, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv/bin/python"
+    subprocess.run([python, "-m", "pip", "install", "-q", *LIBRARIES], check=True)
+    tests = ROOT / "tests"
+    files = [file for file in (tests / "runtime").glob("test_*.py") if file.stem != "test_archive"]
+    plugins = ["-p", "runtime.archived", "-p", "no:cacheprovider", "--noconftest"]
+    options = ["-c", os.devnull, "--rootdir", tests, "--import-mode=importlib", "-k", OTHERS]
+    options += ["-m", "not slow and not pythons"]
+    env = {**os.environ, "MLGEN_ARCHIVE": str(path), "PYTHONPATH": str(tests)}
+    command = [python, "-m", "pytest", "-q", "-n", "2", *plugins, *options, *files]
+
+    done = subprocess.run(
+        command, check=False, cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+
+    assert (done.returncode, " passed" in done.stdout) == (0, True), done.stdout
 
 
 @pytest.mark.parametrize("container", [CONTAINER, CLEAN], ids=["attempt", "clean"])
