@@ -332,7 +332,8 @@ class Abridger:
         if entry == other:
             return []
         if not mine or not theirs:  # the length of a name can change the style of a value
-            return [] if read(entry) == read(other) else entry
+            notes = [each[0].partition("  # ")[2] for each in (entry, other)]
+            return [] if read(entry) == read(other) and notes[0] == notes[1] else entry
         if entry[0] == "rules:":
             rest = rules(mine, theirs)
         elif is_item(entry[0]):

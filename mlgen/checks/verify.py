@@ -94,6 +94,11 @@ class _Part:
         """True for the ConfigMap with a job's status, which lacks the job's label."""
         return part_of(self.data) == "status"
 
+    @property
+    def is_step(self) -> bool:
+        """True for the ConfigMap of a workflow's step that has a program."""
+        return part_of(self.data) == "manifests" and bool(program_path(self.data))
+
     def is_claim_of(self, jobs: Container[str]) -> bool:
         """Return whether a PersistentVolumeClaim is of a job. It lacks the label of the job."""
         return self.data["kind"] == "PersistentVolumeClaim" and self.label(INSTANCE) in jobs
@@ -191,7 +196,7 @@ def verify_documents(
         for group in _by_namespace(name, members, collector)
     ]
     own = {id(part) for members in jobs.values() for part in members}
-    steps = [part for part in parts if id(part) not in own and program_path(part.data)]
+    steps = [part for part in parts if part.job is None and part.is_step]
     lines += [_step(part, collector, only_jobs=only_jobs) for part in steps]
     own |= {id(part) for part in parts if part.is_claim_of(jobs)} | set(map(id, steps))
     others = (part for part in parts if id(part) not in own) if only_jobs else ()

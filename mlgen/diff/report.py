@@ -21,7 +21,7 @@ from mlgen.kubernetes.groups import group_kind, is_built_in
 from mlgen.kubernetes.objects import Object, contains_secret
 from mlgen.kubernetes.updates import Change, FieldPath, Rule, Update, dotted, rejected
 from mlgen.kubernetes.versions import KubeVersion
-from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF
+from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF, PROGRAM
 from mlgen.objects.supervisor import planned
 from mlgen.output.nodes import style
 from mlgen.output.unified import unified
@@ -32,7 +32,7 @@ CLAIM = ("", "PersistentVolumeClaim")
 
 REMOVED = "no longer rendered, but kubectl apply does not delete it"
 
-PROGRAM = "binaryData: the supervisor's program, which mlgen verify checks"
+CHANGED = "binaryData: the supervisor's program, which mlgen verify checks"
 
 Verdict = Literal["new", "changed", "uncertain", "rejected", "removed", "taken"]
 
@@ -114,7 +114,7 @@ def _updated(
     shown = [change for change in differences if not _is_program(new, change)]
     lines = [line for change in shown for line in change_lines(change, secret=secret)]
     if shown != differences:
-        lines.append(PROGRAM)
+        lines.append(CHANGED)
     if owner := _stranger(old, new):
         yield Entry((new,), "taken", (f"{_title(new)}: {owner}", *lines))
     elif certain:
@@ -145,7 +145,8 @@ def _is_program(item: Object, change: Change) -> bool:
     field, *names = change.path
     # Up to 0.2, each module of the program was a key of `data`.
     is_module = field == "data" and bool(names) and names[0].endswith(".py]")
-    return (is_module or field == "binaryData") and planned(item) is not None
+    is_program = field == "binaryData" or names == ["annotations", f"[{PROGRAM}]"]
+    return (is_module or is_program) and planned(item) is not None
 
 
 def _reasons(refused: Sequence[tuple[str, Rule]]) -> str:

@@ -216,7 +216,7 @@ def test_a_change_of_the_supervisor_s_plan_is_shown(rendered):
 
     result = run("diff", rendered("tensorflow-ps"), rendered("tensorflow-ps", limit))
 
-    assert '+  "crashes": 7,' in result.stdout
+    assert '+  "crashes": 7' in result.stdout
     assert "supervisor sees the change only after its containers restart" in result.stdout
     assert "program" not in result.stdout
 

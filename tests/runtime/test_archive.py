@@ -72,12 +72,14 @@ def written(tmp_path):
 def test_the_archive_starts_alone_and_a_traceback_shows_its_lines(python, written, step, name):
     path = written(step=step)
     lines = (ROOT / f"mlgen/runtime/{name}.py").read_text().splitlines()
-    (number,) = [n for n, line in enumerate(lines, 1) if 'Path(env["MLGEN_PLAN"])' in line]
+    (number,) = [n for n, line in enumerate(lines, 1) if "plan.load(file.read_text(" in line]
 
-    code, _, problem = run(python, "/", path)
+    env = dict.fromkeys(["MLGEN_RUN", "WORKFLOW_UID", "NODE"], "a")
+
+    code, _, problem = run(python, "/", path, **env)
 
     assert code == 200
-    assert problem.endswith("KeyError: 'MLGEN_PLAN'\n")
+    assert problem.endswith("No such file or directory: '/mlgen/plan.json'\n")
     shown = f'  File "mlgen/runtime/{name}.py", line {number}, in main\n    '
     assert shown + lines[number - 1].strip() + "\n" in problem
 

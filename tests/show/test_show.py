@@ -237,7 +237,7 @@ def test_a_replica_is_one_of_a_single_job():
     both = run(file, "--replica", "ps-0", "--defaults")
 
     assert "--replica needs a single job, but FILES contain 2" in several.stderr
-    assert "--replica and --defaults are mutually exclusive" in both.stderr
+    assert "--replica, --defaults and --program are mutually exclusive" in both.stderr
     assert run(file, "--replica", "ps-0").stdout.startswith("Pod: ")
 
 
