@@ -437,6 +437,7 @@ def test_a_release_near_the_limit_is_reported():
     assert int(match[2]) == 1024 * 26 // int(match[1])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize(
     ("count", "env"),
@@ -451,6 +452,7 @@ def test_helm_does_not_get_more_than_it_can_store(count, env, command):
     assert LIMIT in err
 
 
+@pytest.mark.slow
 def test_helm_4_sorts_objects_so_that_they_need_less():
     texts = [stored(40, **env)[2] for env in ({}, {"HELM_PLUGIN_NAME": "mlgen"})]
     sizes = [int(re.search(r"has (\d+) KiB", text)[1]) for text in texts]
@@ -458,6 +460,7 @@ def test_helm_4_sorts_objects_so_that_they_need_less():
     assert sizes[1] < sizes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parent", [("helm", "template"), ("bash", "install")])
 def test_output_that_is_perhaps_not_stored_is_only_warned_about(parent):
     code, out, err = stored(40, parent=parent)
@@ -468,6 +471,7 @@ def test_output_that_is_perhaps_not_stored_is_only_warned_about(parent):
     assert 1 == stored(40, "--strict", parent=parent)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["sql", "memory"])
 def test_a_database_has_no_limit(driver):
     code, out, err = stored(30, parent=("helm", "install"), HELM_DRIVER=driver)
@@ -476,11 +480,13 @@ def test_a_database_has_no_limit(driver):
     assert 30 == out.count("supervisor.pyz: ")
 
 
+@pytest.mark.slow
 def test_an_image_with_the_program_leaves_space_for_more_jobs():
     image = "--set=spec.helpers.supervisorImage=example/mlgen:1"
     assert (0, "") == stored(100, image, parent=("helm", "install"))[::2]
 
 
+@pytest.mark.slow
 def test_other_objects_leave_space_for_fewer_jobs():
     noise = base64.b64encode(hashlib.shake_256(b"a").digest(450_000)).decode()
     other = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\nbinaryData: {{a: {noise}}}\n"
@@ -490,6 +496,7 @@ def test_other_objects_leave_space_for_fewer_jobs():
     assert re.search("; install at most 1[0-3] of these jobs in a release, ", err)
 
 
+@pytest.mark.slow
 def test_output_that_is_small_when_it_is_compressed_is_not_reported():
     other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n" + "  # same\n" * 200_000
 
