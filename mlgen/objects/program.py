@@ -29,7 +29,7 @@ FOLDER = "/mlgen"
 IMPORT = re.compile(r"^from mlgen\.runtime(?:\.(\w+) import | import (.+)$)", re.MULTILINE)
 """An import at the top of a module of the program."""
 
-DOCSTRING = re.compile(r'^( *)"""(?:.|\n)*?"""$', re.MULTILINE)
+DOCSTRING = re.compile(r'^( *)"""(?:[^"]|"(?!""))*"""$', re.MULTILINE)
 COMMENT = re.compile(r"(?:^|  )# .*$", re.MULTILINE)
 """A docstring and a comment in the program. It has no other texts of these forms: a test compares
 the syntax trees."""

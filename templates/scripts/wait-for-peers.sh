@@ -26,13 +26,13 @@ set -- $missing && total=$#
 while [ -n "$missing" ]; do
   now=$(date +%s) pending=$missing missing='' report='' && passed=$((now - start))
   [ $((now - told_at)) -lt 5 ] || [ "$pending" = "$told" ] || report=changed
-  [ $((now - told_at)) -lt 60 ] && [ $passed -lt "${MLGEN_TIMEOUT:-$now}" ] || report=due
+  [ $((now - told_at)) -lt 60 ] && [ $passed -lt "${MLGEN_TIMEOUT:-$((passed + 1))}" ] || report=due
   for peer in $pending; do  # one missing peer is enough, because thousands may ask the DNS server
     { [ -n "$missing" ] && [ -z "$report" ]; } || ! reached "$peer" || continue
     missing="$missing $peer"
   done
   [ -n "$missing" ] || break
-  [ $passed -lt "${MLGEN_TIMEOUT:-$now}" ] || {
+  [ $passed -lt "${MLGEN_TIMEOUT:-$((passed + 1))}" ] || {
     echo "timed out after ${MLGEN_TIMEOUT}s waiting for $(list $missing)" >&2; exit 75; }
   [ -z "$report" ] || { echo "waiting for $(list $missing)"; told=$missing told_at=$now; }
   { [ $passed -lt 4 ] && sleep 0.25 2>/dev/null; } || sleep $((passed < 40 ? 1 + passed / 10 : 5))

@@ -180,17 +180,19 @@ apiVersion: v1
 kind: ConfigMap
 metadata:
   name: {{ .Release.Name }}-supervisor
-data:
-  {{- (.Files.Glob "program/*").AsConfig | nindent 2 }}
+binaryData:
+  {{- range $path, $content := .Files.Glob "program/*" }}
+  {{ base $path }}: {{ $content | toString | b64enc }}
+  {{- end }}
 """,
 }
 
 
-def write(folder, program=None):
-    """Write the chart into a folder; `program` maps the supervisor's files to their text."""
-    parts = {f"program/{name}": text for name, text in (program or {}).items()}
-    for name, text in {**FILES, **parts}.items():
+def write(folder, program):
+    """Write the chart into a folder, with the archive of the supervisor."""
+    files = {name: text.encode() for name, text in FILES.items()}
+    for name, content in {**files, "program/supervisor.pyz": program}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content)
     return folder
