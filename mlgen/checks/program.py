@@ -16,8 +16,19 @@ from mlgen.objects.supervisor import IN_ARCHIVE, IN_IMAGE, NAME, PLAN, planned
 from mlgen.problems import Problem, ValuePath
 from mlgen.version import VERSION
 
+FIELDS = {
+    *("name", "image", "imagePullPolicy", "command", "env", "ports", "resources"),
+    *("securityContext", "terminationMessagePath", "terminationMessagePolicy", "volumeMounts"),
+}
+"""The fields of a container that are checked, or do not start a program."""
+
 PREFIXES = ("PYTHON", "LD_")
-"""Prefixes of variables that can make Python, or any program, run other code."""
+HARMLESS = {
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONIOENCODING"),
+    *("PYTHONMALLOC", "PYTHONUNBUFFERED", "PYTHONUTF8"),
+}
+"""Prefixes of variables that can make Python, or any program, run other code, and those that do
+not: https://docs.python.org/3/using/cmdline.html#environment-variables."""
 
 OURS = f"the program of mlgen {VERSION}"
 HINT = "read it with mlgen show --program, or render the job again with this mlgen"
@@ -74,10 +85,12 @@ def _started(job: Object, programs: set[str]) -> Iterator[Located]:
     path = (*POD, "containers", names.index(NAME))
     container = pod["containers"][names.index(NAME)]
     command = container.get("command")
-    if command not in (IN_ARCHIVE, IN_IMAGE) or "args" in container:
+    if command not in (IN_ARCHIVE, IN_IMAGE):
         yield _warning(job, path, f"the container does not start {OURS}")
+    for field in sorted(container.keys() - FIELDS):
+        yield _warning(job, (*path, field), f"the field {field} can start another program")
     for index, variable in enumerate(container.get("env", [])):
-        if variable["name"].startswith(PREFIXES):
+        if variable["name"].startswith(PREFIXES) and variable["name"] not in HARMLESS:
             text = f"the variable {variable['name']} can start other code"
             yield _warning(job, (*path, "env", index), text)
     # A mount in the folder, such as one with a subPath, could replace the program.

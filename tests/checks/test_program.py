@@ -110,6 +110,14 @@ STARTS = {
         "command: [python3, /mlgen/supervisor.pyz]",
         "command: [python3, /mlgen/supervisor.pyz]\n        args: [a]",
     ),
+    "a-probe": (
+        "command: [python3, /mlgen/supervisor.pyz]",
+        "command: [python3, /mlgen/supervisor.pyz]\n        startupProbe: {exec: {command: [a]}}",
+    ),
+    "variables-of-another-object": (
+        "command: [python3, /mlgen/supervisor.pyz]",
+        "command: [python3, /mlgen/supervisor.pyz]\n        envFrom: [{secretRef: {name: a}}]",
+    ),
     "a-variable-of-python": (
         "        - name: MLGEN_RUN",
         "        - {name: PYTHONPATH, value: /evil}\n        - name: MLGEN_RUN",
@@ -143,6 +151,22 @@ def test_another_start_of_the_program_is_reported(case):
     status, out, _ = run("verify", "--only-jobs", "-", stdin=text.replace(old, new))
 
     assert (1, True) == (status, "[unknown-program]" in out)
+
+
+def test_harmless_changes_of_an_overlay_are_not_reported():
+    text = manifests().replace(
+        "        - name: MLGEN_RUN",
+        "        - {name: PYTHONUNBUFFERED, value: '1'}\n        - name: MLGEN_RUN",
+    )
+    text = text.replace(
+        "        command: [python3, /mlgen/supervisor.pyz]",
+        "        imagePullPolicy: Always\n        command: [python3, /mlgen/supervisor.pyz]",
+    )
+
+    status, out, err = run("verify", "--only-jobs", "-", stdin=text)
+
+    assert (0, "") == (status, err)
+    assert out.endswith(f", {OURS}\n")
 
 
 @pytest.mark.parametrize(
