@@ -7,6 +7,9 @@ if TYPE_CHECKING:
 VERSION = "0.2.0"
 """The release. Manifests contain it, so all builds of a release render the same bytes."""
 
+ANNOTATION = "mlgen.dev/version"
+"""The annotation with the version of mlgen, of one object for each job."""
+
 
 def build() -> str:
     """Return the version, followed by the commit if it is not the commit of the release."""

@@ -131,6 +131,14 @@ def test_one_object_of_a_job_has_the_version(text, options, expected):
     assert ([expected], 1) == annotated(render(text, Options(**options)))
 
 
+def test_a_jobset_that_is_rendered_again_does_not_copy_the_version():
+    (jobset,) = [each for each in render(JOB, Options(jobset=True)) if each["kind"] == "JobSet"]
+
+    names, count = annotated(render(jobset))
+
+    assert (1, 1) == (len(names), count)
+
+
 def test_the_annotations_of_the_user_remain():
     (supervisor,) = [
         item

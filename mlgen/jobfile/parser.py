@@ -30,6 +30,7 @@ from mlgen.jobfile.model import (
     WaitPolicy,
     containers_of,
 )
+from mlgen.version import ANNOTATION
 
 
 def training_job(
@@ -73,11 +74,15 @@ JOB_FIELDS = frozenset(field.name for field in fields(TrainingJob))
 
 
 def _object_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Drop annotations that concern only the job file: of kustomize and kpt, and excuses."""
+    """Drop annotations that concern only the job file: of kustomize and kpt, and excuses.
+
+    A JobSet that mlgen has rendered also has its version.
+    """
+    dropped = (*TRACKING_PREFIXES, PREFIX, ANNOTATION)
     return {
         name: value
         for name, value in annotations.items()
-        if not name.startswith((*TRACKING_PREFIXES, PREFIX)) or name in OBJECT_ANNOTATIONS
+        if not name.startswith(dropped) or name in OBJECT_ANNOTATIONS
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.topology import INDEX_NAME, Role
-from mlgen.version import VERSION
+from mlgen.version import ANNOTATION, VERSION
 
 COMPONENT = "app.kubernetes.io/component"
 INSTANCE = "app.kubernetes.io/instance"
@@ -25,9 +25,6 @@ Without the label JOB, the pod is not a replica, and a cleanup by that label kee
 Users and tools such as Argo CD may overwrite the recommended labels, so mlgen does not select by
 them.
 """
-
-MADE_BY = "mlgen.dev/version"
-"""The annotation with the version of mlgen, of one object for each job; see `sign`."""
 
 MATRIX = "mlgen.dev/matrix"
 """The annotation of a combination of a matrix: all of its values, as JSON."""
@@ -138,7 +135,7 @@ def sign(metadata: dict[str, Any]) -> None:
     Only one object has it, and no pod, so an upgrade of mlgen alone changes one line and restarts
     no job.
     """
-    metadata["annotations"] = {**metadata.get("annotations", {}), MADE_BY: VERSION}
+    metadata["annotations"] = {**metadata.get("annotations", {}), ANNOTATION: VERSION}
 
 
 def workload_name(job: TrainingJob, role: Role) -> str:
