@@ -11,6 +11,7 @@ from namespaces import PYTHON_IMAGE, temporary_namespace
 from ruamel.yaml import YAML
 from support import ROOT, missing
 
+from mlgen.kubernetes.pod_resources import readable
 from mlgen.kubernetes.validation.syntax import image
 
 pytestmark = pytest.mark.cluster
@@ -303,7 +304,8 @@ def test_the_totals_are_those_that_a_quota_counts(namespace, jobs):
         lambda quota: (used := quota["status"]["used"])["pods"] == "2" and used,
     )
 
-    row = rf"all roles +2 +{used['requests.cpu']} +{used['requests.memory']}\n"
+    shown = readable({name: used[f"requests.{name}"] for name in ("cpu", "memory")})
+    row = rf"all roles +2 +{shown['cpu']} +{shown['memory']}\n"
     assert re.search(row, namespace.mlgen("show", str(job)))
 
 
