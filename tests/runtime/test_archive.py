@@ -20,7 +20,11 @@ from mlgen.objects.program import FEATURES, archive
 from mlgen.runtime import supervise
 
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
-SETS = [each for number in range(4) for each in combinations(FEATURES, number)]
+SETS = [
+    pytest.param(each, marks=[] if len(each) in (0, len(FEATURES)) else pytest.mark.slow)
+    for number in range(len(FEATURES) + 1)
+    for each in combinations(FEATURES, number)
+]
 """The sets of the fields of a plan that add modules to the archive."""
 
 WORKLOADS = [{"kind": "Job", "name": "mnist-worker", "role": "worker", "retryable": "any"}]
