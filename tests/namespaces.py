@@ -25,6 +25,9 @@ IMAGES = (
 TRIES = 5
 BUSY = "Unable to connect to the server|TLS handshake timeout|context deadline exceeded"
 
+REPORTS = r"(?m)^waiting for \S+ to start\n"
+"""What kubexec.sh prints when a container takes more than ten seconds to start."""
+
 ONE_AT_A_TIME = threading.Lock()
 """A CliRunner replaces the stdout of all threads."""
 
@@ -168,12 +171,15 @@ class Namespace:
         return self.get("pods", "-l", f"batch.kubernetes.io/job-name={job}")["items"]
 
     def completed(self, job, seconds=SECONDS):
-        """Wait until a Job has succeeded. Return the log of each of its pods as a list of lines."""
+        """Wait until a Job has succeeded. Return the log of each of its pods as a list of lines.
+
+        Reports of kubexec.sh are omitted, because they depend on the load of the machine.
+        """
         condition = self.ended(job, seconds)
         logs = {pod["metadata"]["name"]: self.log(pod) for pod in self.pods(job)}
         summary = "\n".join(f"{name}: {text}" for name, text in logs.items())
         assert condition["type"] == "Complete", f"{condition}\n{summary}"
-        return [text.splitlines() for text in logs.values()]
+        return [re.sub(REPORTS, "", text).splitlines() for text in logs.values()]
 
     def log(self, pod, container=None):
         """Return the log of a container, by default the pod's first, the training container."""
