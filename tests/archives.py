@@ -3,6 +3,8 @@
 import zipfile
 from io import BytesIO
 
+from mlgen.runtime.__main__ import Source
+
 LOADER = """\
 import pathlib, runpy, sys, zipfile
 path = sys.argv.pop(1)
@@ -18,11 +20,9 @@ START = 'runpy.run_module(next(iter(source.paths)), run_name="__main__", alter_s
 
 def source(content):
     """Return the texts of the modules in an archive by path."""
-    text = zipfile.ZipFile(BytesIO(content)).read("source").decode()
-    parts = [part.partition("\n") for part in text.split("\f")[1:]]
-    return {path: module for path, _, module in parts}
+    return Source(zipfile.ZipFile(BytesIO(content)).read("source").decode()).texts
 
 
 def modules(content):
-    """Return the names of the modules in an archive, without packages."""
-    return {path.rpartition("/")[2].removesuffix(".py") for path in source(content)}
+    """Return the names of the modules in an archive, in its order, without packages."""
+    return {path.rpartition("/")[2].removesuffix(".py"): None for path in source(content)}.keys()

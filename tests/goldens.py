@@ -25,12 +25,11 @@ So kubectl cannot apply a golden. Tests that need manifests use `support.rendere
 """
 
 import re
-import zipfile
 from base64 import b64decode
 from functools import cache
 from hashlib import sha256
-from io import BytesIO
 
+import archives
 import yaml
 from support import LOADER, ROOT, load_all
 
@@ -102,9 +101,7 @@ def shortened(text):
     for encoded in {match[2] for match in ARCHIVE.finditer(text)}:
         content = b64decode(encoded)
         text = text.replace(f"@sha256:{sha256(content).hexdigest()}", "@sha256:DIGEST")
-        with zipfile.ZipFile(BytesIO(content)) as archive:
-            modules = re.findall(r"\fmlgen/runtime/(\w+)\.py\n", archive.read("source").decode())
-        text = text.replace(f"'{encoded}'", ", ".join(modules))
+        text = text.replace(f"'{encoded}'", ", ".join(archives.modules(content)))
     return VERSIONS.sub(r"\1VERSION", text)
 
 

@@ -168,3 +168,32 @@ def spoilt(objects, chance):
     else:
         holder[key] = deepcopy(chance.choice(VALUES))  # without a copy, it may contain itself
     return objects
+
+
+BERT = """
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: bert}
+spec:
+  framework: pytorch
+  image: example/bert:1
+  command: [torchrun, train.py]
+  roles: {worker: {replicas: 2}}
+"""
+
+ONE_OF_MANY = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: bert-NUMBER}
+spec:
+  framework: pytorch
+  image: mlgen.test/ml:1
+  command: [torchrun, train.py, --data=/data, --checkpoints=/checkpoints]
+  volumes:
+    data: {mountPath: /data, pvc: wikipedia, readOnly: true}
+    checkpoints: {mountPath: /checkpoints, pvc: checkpoints}
+  roles:
+    worker: {replicas: 2, resources: {nvidia.com/gpu: 8, cpu: 64, memory: 512Gi}}
+  runPolicy: {suspend: true, restartScope: All, backoffLimit: 10}
+"""
+"""A job with a supervisor, in a release of Helm with many of them. It has a NUMBER."""

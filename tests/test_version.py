@@ -6,7 +6,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from support import ROOT
+from support import BERT, ROOT
 
 from mlgen import Options, __version__, render
 from mlgen.build import files as prepared_files
@@ -82,17 +82,7 @@ def test_a_wheel_has_the_commit_of_its_checkout(monkeypatch):
     assert commit(ROOT) == made["COMMIT"]
 
 
-JOB = """
-apiVersion: mlgen.dev/v1alpha1
-kind: TrainingJob
-metadata: {name: bert}
-spec:
-  framework: pytorch
-  image: example/bert:1
-  command: [torchrun, train.py]
-  roles: {worker: {replicas: 2}}
-  runPolicy: {restartScope: All}
-"""
+JOB = f"{BERT}  runPolicy: {{restartScope: All}}\n"
 SEVERAL = """
 apiVersion: mlgen.dev/v1alpha1
 kind: TrainingJob

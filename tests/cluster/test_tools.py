@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import ROOT
+from support import ONE_OF_MANY, ROOT
 
 pytestmark = pytest.mark.cluster
 
@@ -118,22 +118,6 @@ def test_a_job_trains(name, started):
     assert re.match("world 3 sum 6.0 ", line)
 
 
-GANG = """\
-apiVersion: mlgen.dev/v1alpha1
-kind: TrainingJob
-metadata: {name: bert-NUMBER}
-spec:
-  framework: pytorch
-  image: mlgen.test/ml:1
-  command: [torchrun, train.py, --data=/data, --checkpoints=/checkpoints]
-  volumes:
-    data: {mountPath: /data, pvc: wikipedia, readOnly: true}
-    checkpoints: {mountPath: /checkpoints, pvc: checkpoints}
-  roles:
-    worker: {replicas: 2, resources: {nvidia.com/gpu: 8, cpu: 64, memory: 512Gi}}
-  runPolicy: {suspend: true, restartScope: All, backoffLimit: 10}
-"""
-
 MANY = 24
 """The jobs with a supervisor that a release must be able to store."""
 
@@ -144,7 +128,9 @@ def test_a_release_stores_many_supervised_jobs(version, namespace, environment, 
     workspace = Workspace(tmp_path, environment, namespace.name, tool)
     workspace.write("many/Chart.yaml", "apiVersion: v2\nname: many\nversion: 1.0.0\n")
     for number in range(MANY):
-        workspace.write(f"many/templates/job-{number}.yaml", GANG.replace("NUMBER", str(number)))
+        workspace.write(
+            f"many/templates/job-{number}.yaml", ONE_OF_MANY.replace("NUMBER", str(number))
+        )
     home = {f"HELM_{kind}_HOME": str(tmp_path / kind) for kind in ("DATA", "CONFIG", "CACHE")}
     helm, post = workspace.tool(version), ["--post-renderer", "mlgen"]
     if version == "helm4":

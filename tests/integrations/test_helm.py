@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support import FIXTURES, RESOURCES, ROOT, each_file, load, load_all
+from support import FIXTURES, ONE_OF_MANY, RESOURCES, ROOT, each_file, load, load_all
 
 from mlgen import MlgenError, Options, __version__
 from mlgen.cli import main
@@ -375,28 +375,9 @@ def test_the_file_with_the_last_failure_is_a_new_one_of_its_user(tmp_path):
     assert 0o600 == stat.S_IMODE(log.lstat().st_mode)
 
 
-GANG = """\
----
-# Source: shop/templates/job.yaml
-apiVersion: mlgen.dev/v1alpha1
-kind: TrainingJob
-metadata: {name: bert-NUMBER}
-spec:
-  framework: pytorch
-  image: example/bert:2.0
-  command: [torchrun, train.py, --data=/data, --checkpoints=/checkpoints]
-  volumes:
-    data: {mountPath: /data, pvc: wikipedia, readOnly: true}
-    checkpoints: {mountPath: /checkpoints, pvc: checkpoints}
-  roles:
-    worker: {replicas: 2, resources: {nvidia.com/gpu: 8, cpu: 64, memory: 512Gi}}
-  runPolicy: {restartScope: All, backoffLimit: 10}
-"""
-"""A job with a supervisor."""
-
-
 def gangs(count):
-    return "".join(GANG.replace("NUMBER", str(number)) for number in range(count))
+    source = "---\n# Source: shop/templates/job.yaml\n"
+    return "".join(source + ONE_OF_MANY.replace("NUMBER", str(each)) for each in range(count))
 
 
 def stored(count, *words, before="", parent=("helm", "template"), **env):

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from support import load_all
+from support import BERT, load_all
 
 from mlgen import Options, render, validate
 from mlgen.documents.files import Text
@@ -12,17 +12,7 @@ from mlgen.integrations.argo import Form, argo
 from mlgen.output.folder import pieces
 from mlgen.output.manifests import text as manifests
 
-JOB = """
-apiVersion: mlgen.dev/v1alpha1
-kind: TrainingJob
-metadata: {name: bert}
-spec:
-  framework: pytorch
-  image: example/bert:1
-  command: [torchrun, train.py]
-  roles: {worker: {replicas: 2}}
-"""
-GANG = f"{JOB}  runPolicy: {{restartScope: All}}\n"
+GANG = f"{BERT}  runPolicy: {{restartScope: All}}\n"
 ORDER = """
 apiVersion: mlgen.dev/v1alpha1
 kind: TrainingJob
@@ -77,8 +67,8 @@ PAUSED = "suspend: true  # as in the input; render without suspend to start"
 @pytest.mark.parametrize(
     ("job", "options", "expected"),
     [
-        (JOB, {}, ["backoffLimit: 0  # no retries: the role's restartPolicy is Never"]),
-        (f"{JOB}  runPolicy: {{backoffLimit: 3}}\n", {}, []),
+        (BERT, {}, ["backoffLimit: 0  # no retries: the role's restartPolicy is Never"]),
+        (f"{BERT}  runPolicy: {{backoffLimit: 3}}\n", {}, []),
         (
             GANG,
             {},
