@@ -23,12 +23,14 @@ FIELDS = {
 """The fields of a container that are checked, or do not start a program."""
 
 PREFIXES = ("PYTHON", "LD_")
+"""Prefixes of variables that can make Python, or any program, run other code."""
+
 HARMLESS = {
     *("PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONIOENCODING"),
     *("PYTHONMALLOC", "PYTHONUNBUFFERED", "PYTHONUTF8"),
 }
-"""Prefixes of variables that can make Python, or any program, run other code, and those that do
-not: https://docs.python.org/3/using/cmdline.html#environment-variables."""
+"""Variables with such a prefix that run no other code:
+https://docs.python.org/3/using/cmdline.html#environment-variables."""
 
 OURS = f"the program of mlgen {VERSION}"
 HINT = "read it with mlgen show --program, or render the job again with this mlgen"

@@ -39,7 +39,6 @@ from mlgen.objects.labels import (
 from mlgen.problems import (
     Code,
     Collector,
-    MlgenError,
     Place,
     Problem,
     ValuePath,
@@ -154,9 +153,8 @@ def verify(
         place = problem.place or Place("")
         return order.get(place.file, 0), place.line, place.column
 
-    problems = sorted(collector.problems, key=position)
-    if collector.has_errors:
-        raise MlgenError(problems)
+    problems = severe(sorted(collector.problems, key=position), strict=only_jobs)
+    Collector(problems).raise_errors()
     return Verified(jobs, problems)
 
 
@@ -173,7 +171,7 @@ def verify_documents(
         documents: all documents of the stream.
         kube_version: the version of the cluster.
         collector: receives every problem.
-        only_jobs: other objects, and a program that is not of this mlgen, are errors.
+        only_jobs: report other objects.
     """
     jobs: dict[str, list[_Part]] = {}
     watched: dict[tuple[str, ...], dict[str, None]] = {}
@@ -191,26 +189,25 @@ def verify_documents(
             for job in next(filter(None, map(watched.get, part.statuses())), ()):
                 jobs[job].append(part)
     lines = [
-        _verified(name, group, kube_version, collector, only_jobs=only_jobs)
+        _verified(name, group, kube_version, collector)
         for name, members in jobs.items()
         for group in _by_namespace(name, members, collector)
     ]
     own = {id(part) for members in jobs.values() for part in members}
     steps = [part for part in parts if part.job is None and part.is_step]
-    lines += [_step(part, collector, only_jobs=only_jobs) for part in steps]
+    lines += [_step(part, collector) for part in steps]
     own |= {id(part) for part in parts if part.is_claim_of(jobs)} | set(map(id, steps))
     others = (part for part in parts if id(part) not in own) if only_jobs else ()
     collector.extend(_foreign(part.document, part.path, part.data) for part in others)
     return [*filter(None, lines)]
 
 
-def _step(part: _Part, collector: Collector, *, only_jobs: bool) -> str:
+def _step(part: _Part, collector: Collector) -> str:
     """Return the line of a ConfigMap with the step of a workflow, or report its program."""
     name = str(part.data["metadata"]["name"])
     if is_known(part.data):
         return f"{name}: verified, {OURS}"
-    warning = _located(name, part, unknown_program(part.data))
-    collector.extend(severe([warning], strict=only_jobs))
+    collector.add(_located(name, part, unknown_program(part.data)))
     return ""
 
 
@@ -342,12 +339,7 @@ def _whereabouts(part: _Part) -> str:
 
 
 def _verified(
-    name: str,
-    parts: Sequence[_Part],
-    kube_version: KubeVersion,
-    collector: Collector,
-    *,
-    only_jobs: bool,
+    name: str, parts: Sequence[_Part], kube_version: KubeVersion, collector: Collector
 ) -> str:
     """Return the line of one job, and report its problems.
 
@@ -370,15 +362,13 @@ def _verified(
     same = {(problem.place, problem.code) for problem in reported}
     collector.extend(item for item in located if (item.place, item.code) not in same)
     others = [_located(name, part_of[id(each.item)], each) for each in unknown(objects)]
-    collector.extend(severe(others, strict=only_jobs))
+    collector.extend(others)
     # The pods of the supervisor and TensorBoard have no subdomain.
     count = sum(pods.count or 0 for pods in job.pods if pods.subdomain[1])
     full = f"{parts[0].namespace}/{name}" if parts[0].namespace else name
     pods = f"{count} pod{'' if count == 1 else 's'}"
-    ours = any(map(program_path, objects)) and not others
-    return ", ".join(
-        [f"{full}: verified", f"{len(objects)} objects", pods, *([OURS] if ours else [])]
-    )
+    ours = f", {OURS}" if any(map(program_path, objects)) and not others else ""
+    return f"{full}: verified, {len(objects)} objects, {pods}{ours}"
 
 
 def rejected_fields(objects: Iterable[Object], kube_version: KubeVersion) -> Iterator[Located]:

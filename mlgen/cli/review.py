@@ -62,15 +62,17 @@ def show(
       mlgen show job.yaml --defaults           # the job file with all defaults
       mlgen show manifests.yaml --program      # the source of the supervisor
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen import show
-
     if (replica is not None) + defaults + program > 1:
         raise click.UsageError("--replica, --defaults and --program are mutually exclusive")
     try:
         if program:
+            from mlgen.show.program import sources
+
             with reading(files) as texts:
-                text = show.sources(texts)
+                text = sources(texts)
         else:
+            from mlgen import show
+
             jobs = rendered(files, values, totals=False).jobs
             text = show.text(jobs, replica=replica, defaults=defaults)
     except ValueError as error:

@@ -32,7 +32,7 @@ CLAIM = ("", "PersistentVolumeClaim")
 
 REMOVED = "no longer rendered, but kubectl apply does not delete it"
 
-CHANGED = "binaryData: the supervisor's program, which mlgen verify checks"
+CHANGED_PROGRAM = "binaryData: the supervisor's program, which mlgen verify checks"
 
 Verdict = Literal["new", "changed", "uncertain", "rejected", "removed", "taken"]
 
@@ -114,7 +114,7 @@ def _updated(
     shown = [change for change in differences if not _is_program(new, change)]
     lines = [line for change in shown for line in change_lines(change, secret=secret)]
     if shown != differences:
-        lines.append(CHANGED)
+        lines.append(CHANGED_PROGRAM)
     if owner := _stranger(old, new):
         yield Entry((new,), "taken", (f"{_title(new)}: {owner}", *lines))
     elif certain:

@@ -140,7 +140,7 @@ def _config(job: Rendered) -> Object:
     objects = list(filter(_is_applied_by_step, job.objects))
     job_plan = supervisor.plan(job.topology, objects)
     data = {FILE: yaml_text(objects, notes=notes(job.topology))}
-    return supervisor.config_map(job.job.helpers, meta, job_plan, data, step=True)
+    return supervisor.config_map(job.job.helpers, meta, data, job_plan, step=True)
 
 
 def _manifests(job: str) -> str:

@@ -166,7 +166,7 @@ def _replaced(
 ) -> Iterator[tuple[bytes, bool]]:
     """Yield the manifests of a document with a job; other documents unchanged.
 
-    Each text is followed by whether it is of a job.
+    With each text, yield True if it is of a job.
     """
     may_be_own = HEADLESS.search(chunk)
     if is_blank(chunk) or not (options.only_jobs or may_be_own or _patterns()[0].search(chunk)):

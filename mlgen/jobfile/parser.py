@@ -76,7 +76,7 @@ JOB_FIELDS = frozenset(field.name for field in fields(TrainingJob))
 def _object_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """Drop annotations that concern only the job file: of kustomize and kpt, and excuses.
 
-    A JobSet that mlgen has rendered also has its version.
+    The version of mlgen, in a JobSet that mlgen has rendered, is also dropped.
     """
     dropped = (*TRACKING_PREFIXES, PREFIX, ANNOTATION)
     return {

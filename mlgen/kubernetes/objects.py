@@ -9,6 +9,12 @@ from mlgen.kubernetes.groups import group_of
 Object = dict[str, Any]
 """A Kubernetes object, or a part of one, as JSON data."""
 
+Notes = Mapping[Any, Any]
+"""Comments at the ends of an object's lines, in its shape: `{"spec": {"suspend": "text"}}`.
+
+Only scalars of a mapping have comments, in one line of printable characters.
+"""
+
 Key = tuple[str, str, str, str]
 """API group, kind, namespace and name, which together are unique in a cluster."""
 

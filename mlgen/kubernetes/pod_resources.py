@@ -22,7 +22,7 @@ SHARED = {"cpu", "memory", "ephemeral-storage"}
 
 
 SIZES = ("memory", "ephemeral-storage", "hugepages-")
-"""The first letters of resources whose amounts are bytes."""
+"""The beginnings of the names of resources whose amounts are bytes."""
 
 
 def requests(pod: Mapping[str, Any]) -> Amounts:

@@ -7,14 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Notes, Object
 from mlgen.objects import placement
 from mlgen.objects.labels import numbered, workload_name
 from mlgen.objects.supervisor import RESTARTS, WORKLOADS, own_name
 from mlgen.topology import Role, Topology
-
-Notes = Mapping[Any, Any]
-"""Comments by key or index, in the shape of the object: `{"spec": {"suspend": "text"}}`."""
 
 LONGEST = 70
 """The maximum length of a comment on a condition, so that its line has less than 100 columns."""
@@ -71,8 +68,9 @@ def _of_role(topology: Topology, role: Role, spec: Mapping[str, Any]) -> Iterato
     elif role.orders:
         yield field, _order(topology, role)
     limits = () if role.serves else ("backoffLimit", "backoffLimitPerIndex")
-    texts = {name: _limit(topology, role, spec[name]) for name in limits if name in spec}
-    yield from ((name, text) for name, text in texts.items() if text)
+    for name in limits:
+        if name in spec and (text := _limit(topology, role, spec[name])):
+            yield name, text
 
 
 def _order(topology: Topology, role: Role) -> str:

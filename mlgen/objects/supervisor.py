@@ -7,7 +7,6 @@ which describes the job to the program. The step of an Argo workflow runs the sa
 import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from mlgen.jobfile.model import MAIN, GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
@@ -139,8 +138,8 @@ def plan_text(job_plan: Object) -> str:
 def config_map(
     helpers: Helpers,
     metadata: Object,
+    data: Mapping[str, str],
     job_plan: Object,
-    data: Mapping[str, str] = MappingProxyType({}),
     *,
     step: bool = False,
 ) -> Object:
@@ -151,8 +150,8 @@ def config_map(
     Args:
         helpers: the settings of containers that mlgen adds.
         metadata: of the ConfigMap. The annotation of the program is added.
+        data: of the ConfigMap. The plan is added.
         job_plan: the plan.
-        data: other data.
         step: the program is the step of an Argo workflow.
     """
     binary = None
@@ -161,8 +160,8 @@ def config_map(
         annotations = metadata.get("annotations", {}) | {PROGRAM: program.name(content)}
         metadata = metadata | {"annotations": annotations}
         binary = {program.FILE: b64encode(content).decode()}
-    plan_data = {PLAN: plan_text(job_plan)}
-    return filled("configmap", metadata=metadata, data={**data, **plan_data}, binary=binary)
+    data = {**data, PLAN: plan_text(job_plan)}
+    return filled("configmap", metadata=metadata, data=data, binary=binary)
 
 
 def image(helpers: Helpers) -> str:
@@ -307,7 +306,7 @@ def supervisor_objects(
         yield services.service(metadata(job, name, NAME), {ROLE: NAME, SUPERVISES: job.name})
     if policy := network_policy(job):
         yield policy
-    yield config_map(job.helpers, metadata(job, program_name(job), NAME), job_plan)
+    yield config_map(job.helpers, metadata(job, program_name(job), NAME), {}, job_plan)
     fields = settings.pod_fields(topology, objects)
     yield from placement.release(topology, job.helpers.wait_image, fields)
     # If the training fails, the supervisor's Job fails without retries.

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mlgen.kubernetes.objects import Notes
+
 PLAIN = re.compile(
     r"(?:"
     r"(?:-?-?[A-Za-z]|(?:--)?_|/|\$\()[A-Za-z0-9_./$()=-]*(?::[A-Za-z0-9_./$()=-]+)*"
@@ -47,12 +49,6 @@ reviewer sees the value.
 ESCAPES = dict(zip('\0\a\b\t\n\v\f\r\x1b"\\\x85\u2028\u2029', '0abtnvfre"\\NLP', strict=True))
 """The characters with a short escape in double quotes → the letter of the escape."""
 
-
-Notes = Mapping[Any, Any]
-"""Comments at the end of lines, in the shape of a document: `{"spec": {"suspend": "text"}}`.
-
-Only scalars of a mapping have comments, in one line of printable characters.
-"""
 
 NO_NOTES: Notes = {}
 
@@ -137,13 +133,12 @@ class Writer:
 
     def _block(self, value: Any, margin: str, notes: Notes = NO_NOTES) -> str:
         """Return a list or mapping on several lines; see `_node`."""
+        lines = self._items if type(value) is list else self._entries
         if notes:
-            write = self._items if type(value) is list else self._entries
-            return f"\n{margin}".join(write(value, margin, notes))
+            return f"\n{margin}".join(lines(value, margin, notes))
         key = id(value), margin
         text = self.blocks.get(key)
         if text is None:
-            lines = self._items if type(value) is list else self._entries
             text = f"\n{margin}".join(lines(value, margin))
             self.blocks[key] = text if key in self.blocks else None
         return text

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.documents.chunks import is_marked, without_marker
-from mlgen.output.nodes import GAP, MODES, NO_NOTES, Gap, Notes, Writer
+from mlgen.kubernetes.objects import Notes
+from mlgen.output.nodes import GAP, MODES, NO_NOTES, Gap, Writer
 from mlgen.output.terminal import safe
 
 START = "---\n"
@@ -20,6 +21,7 @@ MANY = 20
 
 
 Annotate = Callable[[Any], Notes]
+"""Returns the comments on an object."""
 
 
 def unexplained(_: Any) -> Notes:

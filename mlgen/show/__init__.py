@@ -5,10 +5,7 @@ from collections.abc import Sequence
 from mlgen.result import Rendered
 from mlgen.show.defaults import whole
 from mlgen.show.page import page
-from mlgen.show.program import sources
 from mlgen.show.replica import replica_page
-
-__all__ = ["sources", "text"]
 
 
 def text(jobs: Sequence[Rendered], replica: str | None = None, *, defaults: bool = False) -> str:
