@@ -3,8 +3,6 @@
 import zipfile
 from io import BytesIO
 
-from mlgen.runtime.__main__ import Source
-
 LOADER = """\
 import pathlib, runpy, sys, zipfile
 path = sys.argv.pop(1)
@@ -20,6 +18,8 @@ START = 'runpy.run_module(next(iter(source.paths)), run_name="__main__", alter_s
 
 def source(content):
     """Return the texts of the modules in an archive by path."""
+    from mlgen.runtime.__main__ import Source  # not in an archive
+
     return Source(zipfile.ZipFile(BytesIO(content)).read("source").decode()).texts
 
 
