@@ -18,7 +18,7 @@ START = 'runpy.run_module(next(iter(source.paths)), run_name="__main__", alter_s
 
 def source(content):
     """Return the texts of the modules in an archive by path."""
-    from mlgen.runtime.__main__ import Source  # not in an archive
+    from mlgen.runtime.__main__ import Source  # not in the program: see runtime/archived.py
 
     return Source(zipfile.ZipFile(BytesIO(content)).read("source").decode()).texts
 

@@ -3,6 +3,8 @@
 import inspect
 import os
 import re
+import socket
+from contextlib import ExitStack
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -150,6 +152,15 @@ TOTALS = re.compile(r"^(?:[\d,]+|no jobs)\b.*(?:problem|warning|job|\))s?\)?\n\Z
 def without_totals(text):
     """Return the stderr of a command without the numbers of files, jobs and problems."""
     return TOTALS.sub("", text)
+
+
+def free_ports(count):
+    """Return the numbers of `count` free ports."""
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
+        return [each.getsockname()[1] for each in servers]
 
 
 VALUES = [None, {}, [], [None], "", "a\nb", 0, -1, True, 1.5, {"a": 1}, [[]], ["x"], {"": {}}]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -13,7 +12,7 @@ import archives
 import pytest
 import yaml
 from runtime.test_api import account, answer, certificates, port, server  # noqa: F401 - fixtures
-from support import ROOT, missing
+from support import ROOT, free_ports, missing
 from test_pythons import interpreter
 
 from mlgen.objects.program import FEATURES, archive
@@ -138,7 +137,8 @@ STEP |= {"BACKOFF_LIMIT": "0", "BACKOFF_SECONDS": "1"}
 @pytest.mark.parametrize("used", SETS, ids="-".join)
 def test_each_supervisor_watches_and_asks(python, written, served, account, used):  # noqa: F811
     """It ends because the namespace is being deleted, as soon as all its threads have started."""
-    values = {"port": free_port(), "inPlace": True, "progress": True}
+    (own,) = free_ports(1)
+    values = {"port": own, "inPlace": True, "progress": True}
     path = written(used)
     plan = path.with_name("plan.json")
     plan.write_text(json.dumps({**GANG, **{name: values[name] for name in used}}))
@@ -171,12 +171,6 @@ def served(server, port):  # noqa: F811
     return SimpleNamespace(
         address=dict(zip(names, ("127.0.0.1", str(port)), strict=True)), asked=asked
     )
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 LIBRARIES = ["pytest", "pytest-timeout", "pytest-xdist", "pyyaml"]

@@ -7,13 +7,12 @@ server with mlgen's plugin as its sidecar, an application controller, and Redis.
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 from parts.programs import ROOT, module, part, program
+from support import free_ports
 
 MODULE = "github.com/argoproj/argo-cd/v3@v3.5.7"
 CRDS = ("application", "applicationset", "appproject")
@@ -122,12 +121,3 @@ class ArgoCD:
         metadata = {"name": name, "namespace": "argocd", "labels": labels}
         body = {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
         self.plane.kubectl("apply", "-f", "-", stdin=json.dumps(body))
-
-
-def free_ports(count):
-    """Return the numbers of `count` free ports."""
-    with ExitStack() as stack:
-        sockets = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
-        ]
-        return [each.getsockname()[1] for each in sockets]

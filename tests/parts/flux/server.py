@@ -14,9 +14,9 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-from parts.argocd.server import free_ports
 from parts.gitops.training import SECONDS
 from parts.programs import module, part
+from support import free_ports
 
 MODULE = "github.com/fluxcd/kustomize-controller@v1.9.5"
 CRDS = "config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml"

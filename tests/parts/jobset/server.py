@@ -4,10 +4,11 @@ import json
 import shutil
 
 import yaml
-from parts.kueue.server import STAGES, called_at, certificate, free_port, is_open
+from parts.kueue.server import STAGES, called_at, certificate, is_open
 from parts.kueue.tenant import Tenant
 from parts.plane import play
 from parts.programs import module, part
+from support import free_ports
 
 MODULE = "sigs.k8s.io/jobset@v0.12.0"
 
@@ -23,7 +24,7 @@ def start(created, *, nodes=True):
     if nodes:
         play(created, 4, {"cpu": "8", "memory": "64Gi", "pods": "110"}, STAGES)
     created.define(str(components / "crd/bases"))
-    folder, port = created.folder / "jobset", free_port()
+    folder, (port,) = created.folder / "jobset", free_ports(1)
     folder.mkdir()
     for name in ("crt", "key"):
         shutil.copy(created.folder / f"pki/api.{name}", folder / f"tls.{name}")

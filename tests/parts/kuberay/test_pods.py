@@ -10,11 +10,10 @@ from itertools import groupby
 import pytest
 import support
 import yaml
-from parts.kueue.server import free_port
 from parts.plane import plane
 from parts.programs import kubernetes, module, part
 from parts.skips import available
-from support import RESOURCES
+from support import RESOURCES, free_ports
 
 pytestmark = pytest.mark.long
 
@@ -42,7 +41,7 @@ def created():
     program, folder = available(part, "kuberay"), available(module, MODULE)
     with plane("1.34") as control:
         control.define(str(folder / "config/crd/bases"))
-        ports = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+        ports = [f"127.0.0.1:{port}" for port in free_ports(2)]
         flags = (f"--metrics-addr={ports[0]}", f"--health-probe-bind-address={ports[1]}")
         control.run("kuberay", [program, "--enable-leader-election=false", *flags])
         for number, path in enumerate(FIXTURES.values()):

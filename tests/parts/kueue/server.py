@@ -8,6 +8,7 @@ import socket
 import yaml
 from parts.plane import play
 from parts.programs import ROOT, module, part
+from support import free_ports
 
 MODULE = "sigs.k8s.io/kueue@v0.19.2"
 HERE = ROOT / "tests/parts/kueue"
@@ -46,7 +47,7 @@ def serve(created, *, webhooks=True, namespaces=None, **settings):
     kueue, components = part("kueue"), module(MODULE) / "config/components"
     created.define(str(components / "crd/bases"))
     created.until(lambda: all(kind in resources(created) for kind in KINDS), seconds=60)
-    port, etc = free_port(), created.folder / "etc"
+    (port,), etc = free_ports(1), created.folder / "etc"
     # Kueue reads the certificate of its metrics only from this path.
     for folder in (etc / "webhook", etc / "kueue/metrics/certs"):
         folder.mkdir(parents=True)
@@ -88,12 +89,6 @@ def called_at(port, authority, configuration):
 def certificate(created):
     """Return the CA certificate of a Plane, which has signed the certificate of 127.0.0.1."""
     return base64.b64encode((created.folder / "pki/ca.crt").read_bytes()).decode()
-
-
-def free_port():
-    """Return a free port."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def is_open(port):
