@@ -297,8 +297,7 @@ def files_of(spec: RoleSpec) -> Files:
 
 def working_dir_of(spec: RoleSpec) -> str:
     """Return the working directory of a role's training container; "" for the image's."""
-    folders = (patch.get("workingDir") for patch in reversed(spec.container_patches))
-    return next(filter(None, folders), spec.working_dir) or ""
+    return spec.patched("workingDir", spec.working_dir) or ""
 
 
 def _placed(spec: RoleSpec) -> Placed:

@@ -69,7 +69,7 @@ def _without_visible_gpus(roles: Sequence[Role]) -> list[Role]:
     On nodes whose default container runtime is nvidia, an image with NVIDIA_VISIBLE_DEVICES=all,
     such as the images of CUDA, otherwise sees all GPUs of its node, which other pods use:
     https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
-    Only the image of a role with GPUs is expected to have it. The user's own value has precedence.
+    So a role gets it only with the image of a role with GPUs. A value of the user remains.
     """
     hide = variables("no-gpu")
     images = {_image(role.spec) for role in roles if role.spec.gpus}
@@ -86,8 +86,7 @@ def _without_visible_gpus(roles: Sequence[Role]) -> list[Role]:
 
 def _image(spec: RoleSpec) -> Any:
     """Return the image of a role's training container."""
-    images = (patch["image"] for patch in reversed(spec.container_patches) if patch.get("image"))
-    return next(images, spec.image)
+    return spec.patched("image", spec.image)
 
 
 def _env_names(spec: RoleSpec) -> set[str]:

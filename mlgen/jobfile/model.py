@@ -130,6 +130,16 @@ class RoleSpec:
             if container.get("name") == self.main_container
         ]
 
+    def patched(self, name: str, own: Any) -> Any:
+        """Return a field of the training container: its own value, unless a template replaces it.
+
+        Args:
+            name: the name of the field in a container.
+            own: the value of the role.
+        """
+        values = (patch.get(name) for patch in reversed(self.container_patches))
+        return next(filter(None, values), own)
+
     @property
     def file_texts(self) -> list[str]:
         """The contents of the files in the job file that the pods of the role mount."""

@@ -44,7 +44,7 @@ def notes(topology: Topology) -> Callable[[Object], Notes]:
 
 
 def _is_explained(spec: Mapping[str, Any], key: str) -> bool:
-    """Return True for a value that a comment can explain, unlike the value of a user."""
+    """Return True for a value that mlgen sets. Any other one is the user's."""
     values = {"suspend": (True,), "replicas": (0,)}.get(key, (0, RESTARTS, INT32_MAX))
     return spec.get(key) in values
 

@@ -209,8 +209,8 @@ def _attributes(file: Path) -> str | None:
 def _with_folded(text: str, names: Iterable[str]) -> str:
     """Return the text of `.gitattributes` with the lines that fold files.
 
-    They follow a line with `MARKER`, in the place of earlier ones. Other lines do not change: those
-    after them override them.
+    They follow a line with `MARKER`, and replace the ones of an earlier render in the same place.
+    Other lines keep their order, because Git uses the last line that matches a file.
     """
     kept, place, is_own = list[str](), None, False
     for line in _lines(text):
