@@ -137,6 +137,16 @@ class Problem:
         return f"{': '.join([*parts, self.message])}{hint} [{self.code}]"
 
 
+def error(path: ValuePath, message: str, hint: str = "", code: Code = "combination") -> Problem:
+    """Return an error of a job file: what cannot work in any image. The path is below `spec`."""
+    return Problem(("spec", *path), message, code, hint)
+
+
+def warning(path: ValuePath, message: str, hint: str = "", code: Code = "combination") -> Problem:
+    """Return a warning of a job file: some image may work. The path is below `spec`."""
+    return Problem(("spec", *path), message, code, hint, warning=True)
+
+
 def from_row(row: Mapping[str, Any], path: ValuePath, code: Code, /, **values: object) -> Problem:
     """Return the problem that a row of a table describes.
 

@@ -304,7 +304,7 @@ def _unshelled(container: dict[str, Any]) -> Doubts:
         elif not is_value and number and re.fullmatch(r"\S+\.(py|sh)[ \t]+-[^\n]+", word):
             message = f'{_shown(first)} would look for a file named "{_shown(word)}"'
             hint = f"write separate words: {flow.words(word, command=False)[1:-1]}"
-            starts = is_python(names[-1]) or names[-1] in table("frameworks/commands")["launchers"]
+            starts = is_python(names[-1]) or names[-1] in table("launch/launchers")["launchers"]
             yield path, Problem(path, message, "launch", hint, warning=not starts)
 
 

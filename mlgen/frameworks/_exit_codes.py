@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from mlgen.frameworks._launch import FOREVER, Launch, Script, launches_of, scripts_of, trains
+from mlgen.launch._old import FOREVER, Launch, Script, launches_of, scripts_of, trains
 from mlgen.frameworks._lifecycle import needs_gang
-from mlgen.frameworks._settings import roles_of
-from mlgen.frameworks._tables import COMMANDS, problem
+from mlgen.launch._old import roles_of
+from mlgen.frameworks._tables import problem
+from mlgen.launch.line import COMMANDS
 from mlgen.jobfile.model import KILLED_EXIT_CODES, PERMANENT_EXIT_CODES, RoleSpec, TrainingJob
 from mlgen.problems import Problem, ValuePath
 from mlgen.shell import once, program, sequence, simple_commands

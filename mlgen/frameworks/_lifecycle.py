@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from mlgen.frameworks._launch import launches_of, scripts_of, trains, words_of
+from mlgen.launch._old import launches_of, scripts_of, trains, words_of
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import (
     GANG_BOUNDS,

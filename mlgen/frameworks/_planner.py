@@ -12,7 +12,7 @@ from typing import Any
 from mlgen.frameworks import _lifecycle, _rules
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._capacity import HostPortAllocation, Size
-from mlgen.frameworks._launch import rendezvous_port
+from mlgen.launch._old import rendezvous_port
 from mlgen.frameworks._progress import progress_problems, with_requests
 from mlgen.frameworks._tables import problem, variables
 from mlgen.jobfile.gpus import has_devices

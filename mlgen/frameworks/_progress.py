@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mlgen.frameworks._settings import variables_of
+from mlgen.launch._old import variables_of
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import Progress, RoleSpec, TrainingJob, is_below
 from mlgen.problems import Problem

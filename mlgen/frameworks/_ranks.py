@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mlgen.frameworks._launch import launches_of
+from mlgen.launch._old import launches_of
 from mlgen.frameworks._lifecycle import FIRST
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import RoleSpec, SuccessPolicy, TrainingJob, WaitFor

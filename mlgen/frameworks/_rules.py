@@ -10,7 +10,7 @@ from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mlgen.frameworks._command_rules import launch_problems
+from mlgen.launch.ranks import launch_problems
 from mlgen.frameworks._exit_codes import hidden_exit_codes
 from mlgen.frameworks._lifecycle import (
     OWN_LIMITS,
@@ -20,7 +20,7 @@ from mlgen.frameworks._lifecycle import (
     server_policy,
     ttl,
 )
-from mlgen.frameworks._shell_rules import command_problems
+from mlgen.launch.scripts import command_problems
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, containers_of, own_files, written
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mlgen.frameworks._command_rules import at_flag
-from mlgen.frameworks._launch import HOSTFILES, Launch, files_of, launches_in, launches_of
+from mlgen.launch.ranks import at_flag
+from mlgen.launch._old import HOSTFILES, Launch, files_of, launches_in, launches_of
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec, TrainingJob

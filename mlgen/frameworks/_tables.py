@@ -6,31 +6,6 @@ from mlgen.problems import Problem, ValuePath, from_row
 from mlgen.resources import table
 from mlgen.topology import INDEX, PodField
 
-COMMANDS: Any = table("frameworks/commands")
-"""The programs and variables of command lines that have rules.
-
-`_launch.Launcher` describes the column `launchers`. The other columns:
-
-    wrappers: words before a program: programs that run another program, and shell keywords.
-    batch_systems: the beginning of the names of variables → the system that sets them.
-    batch_meanings: parts of the names of these variables → mlgen's variable with that meaning.
-    system_programs: programs of batch systems → the system that has them.
-    before_training: programs and built-ins that start no training, although its command line may
-        follow them by mistake.
-    installers: words that package names follow. A package may have the name of a launcher.
-    filters: programs that copy their input, and succeed however the input ends.
-    trailing: commands after training that succeed independent of the training.
-    calls: patterns of calls in Python programs, the variable that these read, and the framework
-        that sets it.
-    variables: rows by the name of a variable:
-        same_as: the framework's variable with the same meaning.
-        counts: `replicas`, or `processes`, of which a replica can have several.
-        is_address: true if its value is the rendezvous address.
-        options: the options of a launcher that make it ignore the variable. Without this column,
-            no launcher reads the variable, or the launcher sets it itself.
-"""
-
-
 def variables(name: str, **values: object) -> dict[str, str | PodField]:
     """Return the environment variables of a row of `schemas/frameworks/variables.json`.
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-from mlgen.frameworks._launch import words_of
+from mlgen.launch._old import words_of
 from mlgen.frameworks._planner import Planner
 from mlgen.frameworks._tables import variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob, written

@@ -9,9 +9,9 @@ unchanged.
 from dataclasses import replace
 from typing import Any
 
-from mlgen.frameworks._launch import launches_of, ssh_port, sshd_port, words_of
+from mlgen.launch._old import launches_of, ssh_port, sshd_port, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.frameworks._settings import users_of
+from mlgen.launch._old import users_of
 from mlgen.frameworks._slots import per_worker, slot_problems
 from mlgen.frameworks._tables import variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from mlgen.frameworks._launch import launches_of, rendezvous_port
+from mlgen.launch._old import launches_of, rendezvous_port
 from mlgen.frameworks._lifecycle import ANY
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._ranks import ROLES, ranked

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from mlgen.frameworks._command_rules import at_flag
-from mlgen.frameworks._launch import Launch, launches_of, words_of
+from mlgen.launch.ranks import at_flag
+from mlgen.launch._old import Launch, launches_of, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob

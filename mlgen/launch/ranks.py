@@ -4,7 +4,7 @@ Launchers such as torchrun run once in each replica, and must agree on the numbe
 variable that must differ between replicas, such as a rank, cannot be a constant. A program may use
 its variables in other ways, so most of these contradictions are warnings.
 
-`schemas/frameworks/commands.json` lists the meaning of each launcher's options.
+`schemas/launch/launchers.json` lists the meaning of each launcher's options.
 """
 
 import re
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise
 
 from mlgen.bounds import NUMBER_DIGITS
-from mlgen.frameworks._address_rules import Expected, address_problem, first_address
-from mlgen.frameworks._launch import (
+from mlgen.launch.addresses import Expected, address_problem, first_address
+from mlgen.launch._old import (
     HOSTFILES,
     MEETING_BACKENDS,
     Launch,
@@ -23,7 +23,7 @@ from mlgen.frameworks._launch import (
     scripts_of,
     words_of,
 )
-from mlgen.frameworks._settings import (
+from mlgen.launch._old import (
     COMPUTED,
     differs,
     entries,
@@ -35,8 +35,9 @@ from mlgen.frameworks._settings import (
     values_of,
     variables_of,
 )
-from mlgen.frameworks._tables import COMMANDS, problem
-from mlgen.frameworks._variable_rules import VARIABLES, variable_problems
+from mlgen.frameworks._tables import problem
+from mlgen.launch.line import COMMANDS
+from mlgen.launch.variables import VARIABLES, variable_problems
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.quantity import natural

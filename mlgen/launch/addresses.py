@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from mlgen.frameworks._settings import COMPUTED, differs, env_of, roles_of
+from mlgen.launch._old import COMPUTED, differs, env_of, roles_of
 from mlgen.jobfile.model import RoleSpec
 from mlgen.topology import Topology
 

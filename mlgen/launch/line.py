@@ -1,6 +1,6 @@
 """A role's command line → the launcher that it runs, with the launcher's options.
 
-`schemas/frameworks/commands.json` lists the launchers. mlgen looks for them in `command` and
+`schemas/launch/launchers.json` lists the launchers. mlgen looks for them in `command` and
 `args`, including the script of `sh -c`, and in the scripts of the job's `files` that these run. It
 splits a script as a shell does, but expands no variables. A port that contains a variable, such as
 `$MASTER_PORT`, is the port that mlgen sets.
@@ -10,21 +10,45 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from mlgen.frameworks._tables import COMMANDS
 from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath
+from mlgen.resources import table
 from mlgen.shell import OPTION, is_python, is_shell, program, simple_commands, text_index
+
+COMMANDS: Any = table("launch/launchers")
+"""The programs and variables of command lines that have rules.
+
+`Launcher` describes the column `launchers`. The other columns:
+
+    wrappers: words before a program: programs that run another program, and shell keywords.
+    batch_systems: the beginning of the names of variables → the system that sets them.
+    batch_meanings: parts of the names of these variables → mlgen's variable with that meaning.
+    system_programs: programs of batch systems → the system that has them.
+    before_training: programs and built-ins that start no training, although its command line may
+        follow them by mistake.
+    installers: words that package names follow. A package may have the name of a launcher.
+    filters: programs that copy their input, and succeed however the input ends.
+    trailing: commands after training that succeed independent of the training.
+    calls: patterns of calls in Python programs, the variable that these read, and the framework
+        that sets it.
+    variables: rows by the name of a variable:
+        same_as: the framework's variable with the same meaning.
+        counts: `replicas`, or `processes`, of which a replica can have several.
+        is_address: true if its value is the rendezvous address.
+        options: the options of a launcher that make it ignore the variable. Without this column,
+            no launcher reads the variable, or the launcher sets it itself.
+"""
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """A launcher in `schemas/frameworks/commands.json`: its options, by their meaning.
+    """A launcher in `schemas/launch/launchers.json`: its options, by their meaning.
 
     Options are named as in `Launch.options`: without leading dashes, and with `_` for `-`. Options
     that are not listed here have one value.
@@ -200,9 +224,8 @@ class Launch:
         """The launcher that it starts; None if it starts another program."""
         if "module" in self.options:
             return MODULES.get(self.script[0]) if self.script else None
-        start = program_index(self.script)
-        named = None if start is None else _launcher(self.script, start)
-        return named[0] if named else None
+        inner = Line(self.script).launch
+        return inner.program if inner else None
 
     def place(self, text: str) -> ValuePath:
         """Return the path of the first option that a message names, else of the launcher."""
@@ -227,14 +250,9 @@ class Launch:
         return natural(value or "")
 
 
-Placed = tuple[tuple[str, ValuePath], ...]
-"""The words of a command, each with its path below the role: an item of command or args,
-`template`, or the file of a volume that contains it."""
-
-
 @dataclass(frozen=True)
 class Script:
-    """A shell script that a role runs.
+    """A shell script that a container runs.
 
     Attributes:
         text: the script.
@@ -247,10 +265,13 @@ class Script:
     path: ValuePath
 
 
-File = tuple[str, str, ValuePath]
-"""A file of a job file: absolute path in the container, content, and path below the role."""
+class File(NamedTuple):
+    """A file of a job file: absolute path in the container, content, and path below the role."""
 
-Files = tuple[File, ...]
+    file: str
+    text: str
+    path: ValuePath
+
 
 BRANCHES = r"\b(if|case|while|until)\b|\|\|[^\S\n]*(?!exit|true|:|echo|\{)\S|\w[^\S\n]*\(\)"
 """Parts of a shell script that choose among commands: conditions, alternatives and functions."""
@@ -265,214 +286,118 @@ PATH_MAX = 4096
 """The length of a path, limits.h of Linux."""
 
 
-def words_of(spec: RoleSpec) -> tuple[str, ...]:
-    """Return the command and args of a role's training container, with its templates merged."""
-    return tuple(word for word, _ in _placed(spec))
+@dataclass(frozen=True)
+class Line:
+    """A simple command that a container runs: `exec torchrun --nnodes=2 train.py`.
 
-
-def launches_of(spec: RoleSpec) -> tuple[Launch, ...]:
-    """Return the first launchers that a role runs, in the order of its command line."""
-    return _read(spec)[2]
-
-
-def commands_of(spec: RoleSpec) -> tuple[Placed, ...]:
-    """Return the simple commands that a role runs, without the shells that run them."""
-    return _read(spec)[0]
-
-
-def scripts_of(spec: RoleSpec) -> tuple[Script, ...]:
-    """Return the shell scripts that a role runs: of `sh -c`, and of the job's `files`."""
-    return _read(spec)[1]
-
-
-def files_of(spec: RoleSpec) -> Files:
-    """Return the files that a role's volumes contain according to the job file."""
-    return tuple(
-        (posixpath.join(volume["mountPath"], file), text, ("volumes", name, "files", file))
-        for name, volume in spec.volumes.items()
-        for file, text in volume.get("files", {}).items()
-        if "subPath" not in volume
-    )
-
-
-def working_dir_of(spec: RoleSpec) -> str:
-    """Return the working directory of a role's training container; "" for the image's."""
-    return spec.patched("workingDir", spec.working_dir) or ""
-
-
-def _placed(spec: RoleSpec) -> Placed:
-    """Return the words of a role's command and args, as `objects.pod` merges its templates."""
-    container: dict[str, Any] = {"command": [*spec.command], "args": [*spec.args]}
-    patched: set[str] = set()
-    for patch in spec.container_patches:
-        patches = {name: patch[name] for name in container if name in patch}
-        patched |= patches.keys()
-        container = merged(container, patches)
-    return tuple(
-        (str(word), ("template",) if name in patched else (name, index))
-        for name in ("command", "args")
-        for index, word in enumerate(container.get(name) or [])
-    )
-
-
-Parts = tuple[tuple[Placed, ...], tuple[Script, ...], tuple[Launch, ...]]
-"""The simple commands, the scripts and the launchers of a role."""
-
-
-def _read(spec: RoleSpec) -> Parts:
-    return _parts(_placed(spec), files_of(spec), working_dir_of(spec))
-
-
-@lru_cache(maxsize=8)
-def _parts(placed: Placed, files: Files, folder: str) -> Parts:
-    commands, scripts = _commands(placed, {file[0]: file for file in reversed(files)}, folder)
-    branches = {script.path for script in scripts if re.search(BRANCHES, script.text)}
-    launches = (
-        replace(launch, may_be_skipped=launch.path in branches)
-        for words in commands
-        for launch in launches_in(words)
-    )
-    return tuple(commands), tuple(scripts), tuple(islice(launches, LAUNCHES))
-
-
-def _commands(
-    placed: Placed, files: dict[str, File], folder: str, depth: int = 0
-) -> tuple[list[Placed], list[Script]]:
-    """Return the simple commands and the scripts that a command runs.
-
-    Args:
-        placed: the words of the command.
-        files: the files that may be scripts, and are not yet read, by path. Each is read once.
-        folder: the working directory.
-        depth: the number of scripts around the command.
+    Attributes:
+        words: its words, without quotes. Variables are kept as written.
+        paths: the path of each word below the role: an item of command or args, `template`, or the
+            file of a volume that contains it. () if unknown.
+        shell: the script that contains the command; None if no shell runs it.
+        folder: the working directory; "" for the image's.
     """
-    words = [word for word, _ in placed]
-    start = program_index(words)
-    if start is None:
-        return ([placed] if placed else []), []
-    index = text_index(words, start)
-    if index is not None:
-        text, path = placed[index]
-    else:
-        # `source FILE` and `sh -e FILE` read a file, and so does a command that is one.
-        reads = is_shell(words[start]) or words[start] in ("source", ".")
-        rest = range(start + 1, len(words)) if reads else (start,)
-        index = next((at for at in rest if not re.fullmatch(OPTION, words[at])), start)
-        name = posixpath.normpath(posixpath.join(folder, words[index]))
-        found = files.get(name) if depth < DEPTH else None
-        if found is None or not (reads or re.match(SHEBANG, found[1])):
-            return [placed], []
-        _, text, path = files.pop(name)
-    first = text.partition("\n")[0].split()[1:] if text.startswith("#!") else []
-    options = (*words[start + 1 : index], *first)
-    commands: list[Placed] = []
-    scripts = [Script(text, options, path)]
-    for command in simple_commands(text):
-        if command[0] == "cd":
-            folder = posixpath.join(folder, *command[1:2])[:PATH_MAX]
-        inner = _commands(tuple((word, path) for word in command), files, folder, depth + 1)
-        commands += inner[0]
-        scripts += inner[1]
-    return commands, scripts
 
+    words: tuple[str, ...]
+    paths: tuple[ValuePath, ...] = ()
+    shell: Script | None = None
+    folder: str = ""
 
-def trains(words: Sequence[str]) -> bool:
-    """Return True if a simple shell command runs a launcher, or a script with python.
+    @cached_property
+    def start(self) -> int | None:
+        """The index of the program that wrappers such as `nohup` finally run; None without one."""
+        wrapped = False
+        for index, word in enumerate(self.words):
+            name = program(word)
+            if _is_assignment(word):
+                continue
+            if name in COMMANDS["installers"]:
+                return None
+            if name in COMMANDS["wrappers"] or "entrypoint" in name:
+                wrapped = True
+            elif not wrapped or self._named(index) or is_shell(name) or is_python(name):
+                return index
+        return None
 
-    Also for other programs and modules that are named after training.
-    """
-    start = program_index(words)
-    if start is None:
-        return False
-    scripts = any(word.endswith(".py") for word in words[start + 1 :])
-    named = re.search(TRAINING, " ".join((program(words[start]), *words[start + 1 :])))
-    return bool(_launcher(words, start) or named) or (is_python(words[start]) and scripts)
+    @property
+    def program(self) -> str:
+        """The name of that program, without its path; "" without one."""
+        return "" if self.start is None else program(self.words[self.start])
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The words after the program."""
+        return () if self.start is None else self.words[self.start + 1 :]
 
-def launches_in(placed: Placed) -> tuple[Launch, ...]:
-    """Return the launcher of a simple command, if any."""
-    words = [word for word, _ in placed]
-    start = program_index(words)
-    named = None if start is None else _launcher(words, start)
-    if not named:
-        return ()
-    launcher, after = named
-    return (_parsed(launcher, placed[after:], placed[after - 1][1]),)
+    @cached_property
+    def launch(self) -> Launch | None:
+        """The launcher that it runs, with its options; None for another program."""
+        named = None if self.start is None else self._named(self.start)
+        return named and self._parsed(*named)
 
+    @property
+    def trains(self) -> bool:
+        """True if it runs a launcher, a script with python, or a program named after training."""
+        if self.start is None:
+            return False
+        named = re.search(TRAINING, " ".join((self.program, *self.arguments)))
+        scripts = any(word.endswith(".py") for word in self.arguments)
+        return bool(self._named(self.start) or named) or (is_python(self.program) and scripts)
 
-def program_index(words: Sequence[str]) -> int | None:
-    """Return the index of the program that wrappers finally run; None if there is none."""
-    wrapped = False
-    for index, word in enumerate(words):
-        name = program(word)
-        if _is_assignment(word):
-            continue
-        if name in COMMANDS["installers"]:
-            return None
-        if name in COMMANDS["wrappers"] or "entrypoint" in name:
-            wrapped = True
-        elif not wrapped or _launcher(words, index) or is_shell(name) or is_python(name):
-            return index
-    return None
+    def after(self, index: int) -> "Line":
+        """Return the command without the words before an index."""
+        return replace(self, words=self.words[index:], paths=self.paths[index:])
+
+    def _named(self, start: int) -> tuple[str, int] | None:
+        """Return the launcher that starts at an index, and the index after its name; else None."""
+        words, name = self.words, program(self.words[start])
+        if not is_python(name):
+            starts = ((size, (name, *words[start + 1 : start + size])) for size in (1, 2))
+            found = ((PROGRAMS[key], start + size) for size, key in starts if key in PROGRAMS)
+            return next(found, None)
+        for index in range(start + 1, len(words)):
+            if words[index] == "-m" and index + 1 < len(words):
+                launcher = MODULES.get(words[index + 1])
+                return (launcher, index + 2) if launcher else None
+            if not words[index].startswith("-"):
+                name = program(words[index])
+                return (name, index + 1) if name in LAUNCHERS else None
+        return None
+
+    def _parsed(self, launcher: str, after: int) -> Launch:
+        """Return a launcher with the words after its name parsed."""
+        row, options, paths = LAUNCHERS[launcher], dict[str, str](), dict[str, ValuePath]()
+        written, dashed = dict[str, str](), False
+        queue = [*self.words[after:]]
+        subcommand: list[str] = []
+        if launcher == "ray":
+            size = 2 if queue[:1] == ["job"] else 1
+            subcommand, queue = queue[:size], queue[size:]
+        while queue and queue[0].startswith("-") and queue[0] != "-":
+            at = self.paths[-len(queue)] if self.paths else ()
+            word = queue.pop(0)
+            if dashed := word == "--":
+                break
+            text, equals, value = word.lstrip("-").partition("=")
+            name = text.replace("-", "_")
+            if not equals and name in row.pairs and len(queue) > 1:
+                name, value = f"{name}_{queue.pop(0).partition('=')[0]}", queue.pop(0)
+            elif not equals and name not in row.switches and _is_value(queue):
+                value = queue.pop(0)
+                if name in row.ranges and _is_value(queue):
+                    queue.pop(0)
+            name = row.aliases.get(name, name)
+            options[name], paths[name], written[name] = value, at, word.partition("=")[0]
+        path = self.paths[after - 1] if self.paths else ()
+        skipped = bool(self.shell and re.search(BRANCHES, self.shell.text))
+        script = (*subcommand, *queue)
+        return Launch(launcher, options, script, path, paths, written, dashed, skipped)
 
 
 def _is_assignment(word: str) -> bool:
     """Return True for `NAME=value`, which sets a variable for the next command."""
     name, equals, _ = word.partition("=")
     return bool(equals) and name.isidentifier()
-
-
-def _launcher(words: Sequence[str], start: int) -> tuple[str, int] | None:
-    """Return the launcher that starts at an index, and the index after its name; else None."""
-    name = program(words[start])
-    if is_python(name):
-        return _python(words, start + 1)
-    for size in (1, 2):
-        launcher = PROGRAMS.get((name, *words[start + 1 : start + size]))
-        if launcher:
-            return launcher, start + size
-    return None
-
-
-def _python(words: Sequence[str], start: int) -> tuple[str, int] | None:
-    """Return the launcher that `python` runs as a module or a file; see `_launcher`."""
-    for index in range(start, len(words)):
-        word = words[index]
-        if word == "-m" and index + 1 < len(words):
-            launcher = MODULES.get(words[index + 1])
-            return (launcher, index + 2) if launcher else None
-        if not word.startswith("-"):
-            name = program(word)
-            return (name, index + 1) if name in LAUNCHERS else None
-    return None
-
-
-def _parsed(launcher: str, placed: Placed, path: ValuePath) -> Launch:
-    """Return a launcher with the words after its name parsed."""
-    row, options, paths = LAUNCHERS[launcher], dict[str, str](), dict[str, ValuePath]()
-    written, dashed = dict[str, str](), False
-    queue = [word for word, _ in placed]
-    subcommand: list[str] = []
-    if launcher == "ray":
-        size = 2 if queue[:1] == ["job"] else 1
-        subcommand, queue = queue[:size], queue[size:]
-    while queue and queue[0].startswith("-") and queue[0] != "-":
-        at = placed[-len(queue)][1]
-        word = queue.pop(0)
-        if dashed := word == "--":
-            break
-        text, equals, value = word.lstrip("-").partition("=")
-        name = text.replace("-", "_")
-        if not equals and name in row.pairs and len(queue) > 1:
-            name, value = f"{name}_{queue.pop(0).partition('=')[0]}", queue.pop(0)
-        elif not equals and name not in row.switches and _is_value(queue):
-            value = queue.pop(0)
-            if name in row.ranges and _is_value(queue):
-                queue.pop(0)
-        name = row.aliases.get(name, name)
-        options[name], paths[name], written[name] = value, at, word.partition("=")[0]
-    script = (*subcommand, *queue)
-    return Launch(launcher, options, script, path, paths, written, dashed)
 
 
 def _is_value(queue: Sequence[str]) -> bool:
@@ -483,12 +408,133 @@ def _is_value(queue: Sequence[str]) -> bool:
     return not (is_python(queue[0]) or queue[0].endswith((".py", ".sh")))
 
 
+class Lines:
+    """The commands that a container runs, read once.
+
+    They are in `command` and `args`, including the script of `sh -c`, and in the scripts of the
+    job's `files` that these run. Commands in substitutions and here-documents are omitted.
+
+    Attributes:
+        words: the words of `command` and `args`.
+        paths: the path of each word; see `Line.paths`.
+        files: the files of the job file in the container.
+        lines: the simple commands, without the shells that run them.
+        scripts: the shell scripts.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        paths: Sequence[ValuePath] = (),
+        files: Sequence[File] = (),
+        folder: str = "",
+    ) -> None:
+        self.words, self.paths, self.files = tuple(words), tuple(paths), tuple(files)
+        self.lines: list[Line] = []
+        self.scripts: list[Script] = []
+        if words:
+            # Each file is read once. Of two files with one path, the first counts.
+            unread = {each.file: each for each in reversed(self.files)}
+            self._read(Line(self.words, self.paths, None, folder), unread)
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """The first launchers that it runs, in the order of the lines."""
+        launches = (line.launch for line in self.lines)
+        return tuple(islice((launch for launch in launches if launch), LAUNCHES))
+
+    @property
+    def text(self) -> str:
+        """The words of `command` and `args`, with blanks between them."""
+        return " ".join(self.words)
+
+    def _read(self, line: Line, unread: dict[str, File], depth: int = 0) -> None:
+        """Add the commands and scripts that a command runs."""
+        words, start = line.words, line.start
+        index = None if start is None else text_index(words, start)
+        if start is None:
+            self.lines.append(line)
+            return
+        if index is not None:
+            text, path = words[index], line.paths[index] if line.paths else ()
+        else:
+            # `source FILE` and `sh -e FILE` read a file, and so does a command that is one.
+            reads = is_shell(words[start]) or words[start] in ("source", ".")
+            rest = range(start + 1, len(words)) if reads else (start,)
+            index = next((at for at in rest if not re.fullmatch(OPTION, words[at])), start)
+            name = posixpath.normpath(posixpath.join(line.folder, words[index]))
+            found = unread.get(name) if depth < DEPTH else None
+            if found is None or not (reads or re.match(SHEBANG, found.text)):
+                self.lines.append(line)
+                return
+            _, text, path = unread.pop(name)
+        first = text.partition("\n")[0].split()[1:] if text.startswith("#!") else []
+        script = Script(text, (*words[start + 1 : index], *first), path)
+        self.scripts.append(script)
+        folder = line.folder
+        for command in simple_commands(text):
+            if command[0] == "cd":
+                folder = posixpath.join(folder, *command[1:2])[:PATH_MAX]
+            inner = Line(tuple(command), (path,) * len(command), script, folder)
+            self._read(inner, unread, depth + 1)
+
+
+def lines_of(spec: RoleSpec) -> Lines:
+    """Return the commands of a role's training container, with its templates merged."""
+    found: Lines | None = spec.__dict__.get("_lines")
+    if found is None:
+        found = Lines(*_placed(spec), files_of(spec), working_dir_of(spec))
+        spec.__dict__["_lines"] = found  # a role is frozen, so its lines do not change
+    return found
+
+
+def container_lines(container: Mapping[str, Any]) -> Lines:
+    """Return the commands of a container of a rendered pod. Paths are below the container."""
+    fields = [(field, container.get(field) or []) for field in ("command", "args")]
+    placed = [
+        ((field, index), str(word)) for field, words in fields for index, word in enumerate(words)
+    ]
+    return Lines([word for _, word in placed], [path for path, _ in placed])
+
+
+def files_of(spec: RoleSpec) -> list[File]:
+    """Return the files that a role's volumes contain according to the job file."""
+    return [
+        File(posixpath.join(volume["mountPath"], file), text, ("volumes", name, "files", file))
+        for name, volume in spec.volumes.items()
+        for file, text in volume.get("files", {}).items()
+        if "subPath" not in volume
+    ]
+
+
+def working_dir_of(spec: RoleSpec) -> str:
+    """Return the working directory of a role's training container; "" for the image's."""
+    return spec.patched("workingDir", spec.working_dir) or ""
+
+
+def _placed(spec: RoleSpec) -> tuple[list[str], list[ValuePath]]:
+    """Return the words of a role's command and args, as `objects.pod` merges its templates."""
+    container: dict[str, Any] = {"command": [*spec.command], "args": [*spec.args]}
+    patched: set[str] = set()
+    for patch in spec.container_patches:
+        patches = {name: patch[name] for name in container if name in patch}
+        patched |= patches.keys()
+        container = merged(container, patches)
+    words: list[str] = []
+    paths: list[ValuePath] = []
+    for name in ("command", "args"):
+        for index, word in enumerate(container.get(name) or []):
+            words.append(str(word))
+            paths.append(("template",) if name in patched else (name, index))
+    return words, paths
+
+
 def rendezvous_port(*specs: RoleSpec) -> int | None:
     """Return the rendezvous port in the first launcher's flags.
 
     None if there is no such flag, or its value is known only at run time.
     """
-    ports = (_rendezvous_port(launch) for spec in specs for launch in launches_of(spec))
+    ports = (_rendezvous_port(launch) for spec in specs for launch in lines_of(spec).launches)
     return next(filter(None, ports), None)
 
 
@@ -513,7 +559,7 @@ def ssh_port(launcher: RoleSpec) -> int | None:
     """Return the ssh port in the flags of a launcher; None if there is none."""
     arguments = launcher.env.get(SSH_ARGUMENTS)
     texts = [arguments] if isinstance(arguments, str) else []
-    for launch in launches_of(launcher):
+    for launch in lines_of(launcher).launches:
         port = launch.number(launch.launcher.ssh_port)
         if port:
             return port
@@ -524,7 +570,7 @@ def ssh_port(launcher: RoleSpec) -> int | None:
 
 def sshd_port(worker: RoleSpec) -> int | None:
     """Return the port of sshd in a role's command, `sshd -p 2200`; None if there is none."""
-    commands = re.split(r"[;&|\n]", " ".join(words_of(worker)))
+    commands = re.split(r"[;&|\n]", lines_of(worker).text)
     after = (re.split(r"\bsshd\b", command, maxsplit=1)[1:] for command in commands)
     matches = (re.search(SSH_PORT, rest[0]) for rest in after if rest)
     return next((int(match[1]) for match in matches if match), None)

@@ -1,6 +1,6 @@
 """Check how command lines start programs: scripts of shells, and the programs of launchers.
 
-`schemas/frameworks/commands.json` lists the options of each launcher, with their source.
+`schemas/launch/launchers.json` lists the options of each launcher, with their source.
 """
 
 import re
@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import dropwhile
 
-from mlgen.frameworks._command_rules import at_flag
-from mlgen.frameworks._launch import (
+from mlgen.launch.ranks import at_flag
+from mlgen.launch._old import (
     FOREVER,
     LAUNCHERS,
     MODULES,
@@ -25,8 +25,9 @@ from mlgen.frameworks._launch import (
     trains,
     words_of,
 )
-from mlgen.frameworks._settings import roles_of, users_of
-from mlgen.frameworks._tables import COMMANDS, problem
+from mlgen.launch._old import roles_of, users_of
+from mlgen.frameworks._tables import problem
+from mlgen.launch.line import COMMANDS
 from mlgen.jobfile.model import RoleSpec, TrainingJob, containers_of
 from mlgen.problems import Problem, ValuePath, listed, similar
 from mlgen.shell import (

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from mlgen.frameworks._address_rules import first_address
-from mlgen.frameworks._launch import (
+from mlgen.launch.addresses import first_address
+from mlgen.launch._old import (
     LAUNCHERS,
     Placed,
     commands_of,
@@ -15,8 +15,9 @@ from mlgen.frameworks._launch import (
     launches_of,
     scripts_of,
 )
-from mlgen.frameworks._settings import missing_in, roles_of, variables_of
-from mlgen.frameworks._tables import COMMANDS, problem
+from mlgen.launch._old import missing_in, roles_of, variables_of
+from mlgen.frameworks._tables import problem
+from mlgen.launch.line import COMMANDS
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
 from mlgen.shell import is_python, once, program
