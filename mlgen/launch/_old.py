@@ -92,8 +92,11 @@ Files = list
 
 from dataclasses import replace
 import re
+
+
 def at_flag(launch, rule, role, /, **values):
     from mlgen.frameworks._tables import problem
+
     found = problem(rule, launch=launch, **values)
     found = replace(found, warning=found.warning or launch.may_be_skipped)
     place = launch.place(f"{found.message} {found.hint}")

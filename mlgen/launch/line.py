@@ -37,6 +37,9 @@ COMMANDS: Any = table("launch/launchers")
     trailing: commands after training that succeed independent of the training.
     calls: patterns of calls in Python programs, the variable that these read, and the framework
         that sets it.
+    parallel_sizes: the options of programs whose product is a number of processes, which the
+        processes of the job must be a multiple of; or `in_cluster`, a number of GPUs that a program
+        requests from a cluster.
     variables: rows by the name of a variable:
         same_as: the framework's variable with the same meaning.
         counts: `replicas`, or `processes`, of which a replica can have several.
