@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from mlgen.checks import references
+from mlgen.checks import amounts, commands, network, references  # noqa: F401  # define rules
 from mlgen.checks.cluster import cluster_problems
 from mlgen.checks.job_file import in_job_file, path_in_job_file
 from mlgen.checks.operators import operator_problems
@@ -30,7 +30,6 @@ from mlgen.checks.pods import (
     texts,
     title,
 )
-from mlgen.checks.sense import doubtful_values
 from mlgen.checks.storage import storage_problems
 from mlgen.kubernetes import limits, validation
 from mlgen.kubernetes.groups import group_of, is_built_in
@@ -93,7 +92,6 @@ def job_problems(
     problems = chain(
         (in_job_file(found, written) for found in of_rules),
         map(located_in_job_file, located(job, version, job_file)),
-        doubtful_values(job, job_file),
         cluster_problems(job, kube_version, job_file),
         storage_problems(job, job_file),
         operator_problems(job, job_file or {}),

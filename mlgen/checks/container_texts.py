@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlgen.checks.cluster_facts import problem
-from mlgen.checks.pods import Located, Objects, Pods, role_path, value_at
-from mlgen.checks.sense import command_words
+from mlgen.checks.pods import Located, Objects, Pods, command_words, role_path, value_at
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import files_name
 from mlgen.problems import ValuePath

@@ -15,7 +15,7 @@ from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
-from mlgen.launch.line import Lines, container_lines
+from mlgen.launch.line import Line, Lines, container_lines
 from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE
 from mlgen.problems import Code, Problem, ValuePath
 from mlgen.rules import Rules
@@ -100,6 +100,10 @@ class Located(NamedTuple):
         """Return an error as a warning, because some image may work."""
         warning = self.problem.warning or not unless
         return self._replace(problem=replace(self.problem, warning=warning))
+
+    def or_at(self, path: ValuePath) -> "Located":
+        """Return the problem with a path in the job file for a value that is not in it."""
+        return self._replace(problem=replace(self.problem, path=path))
 
 
 @dataclass(frozen=True)
@@ -248,6 +252,11 @@ class Container:
         return container_lines(self.data)
 
     @cached_property
+    def line(self) -> Line:
+        """The words of command and args, before a shell splits them."""
+        return Line(self.lines.words, self.lines.paths)
+
+    @cached_property
     def env(self) -> dict[str, str]:
         """The values of its variables; "" for a value from elsewhere."""
         return {item["name"]: str(item.get("value") or "") for item in self.data.get("env") or ()}
@@ -353,6 +362,12 @@ class Objects:
         # The rarest label leaves the fewest candidates.
         found = (self._by_label.get(label, []) for label in labels)
         return (pods for pods in min(found, key=len, default=[]) if pods.selected(selector))
+
+
+def command_words(container: Mapping[str, Any]) -> list[tuple[ValuePath, str]]:
+    """Return the words of the command line, with their paths in the container."""
+    lines = container_lines(container)
+    return [*zip(lines.paths, lines.words, strict=True)]
 
 
 of_containers: Rules[Container, Located] = Rules("container")
