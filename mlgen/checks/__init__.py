@@ -12,11 +12,16 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from mlgen.checks import amounts, commands, network, references  # noqa: F401  # define rules
+from mlgen.checks import (  # noqa: F401  # modules that only define rules
+    amounts,
+    commands,
+    network,
+    operators,
+    pod_names,
+    references,
+)
 from mlgen.checks.cluster import cluster_problems
 from mlgen.checks.job_file import in_job_file, path_in_job_file
-from mlgen.checks.operators import operator_problems
-from mlgen.checks.pod_names import name_problems
 from mlgen.checks.pods import (
     ROLES,
     WORKLOADS,
@@ -94,8 +99,6 @@ def job_problems(
         map(located_in_job_file, located(job, version, job_file)),
         cluster_problems(job, kube_version, job_file),
         storage_problems(job, job_file),
-        operator_problems(job, job_file or {}),
-        name_problems(job, job_file or {}),
         references.unused_claims(job),
         references.far_reaching_rights(job),
         references.restarts(job, plan, kube_version),

@@ -347,7 +347,9 @@ def unreplaced_reference(container: Container) -> Iterator[Located]:
     wrong:
         framework: pytorch
         command: [python, train.py]
-        env: {A: $(B), B: b}
+        template:
+          spec:
+            containers: [{name: main, env: [{name: A, value: $(B)}, {name: B, value: b}]}]
         roles: {worker: {}}
     wrong:
         framework: pytorch
