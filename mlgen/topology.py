@@ -329,6 +329,8 @@ class Topology:
         cleanup: the command that deletes the pods that keep running after training ends; "" if
             there are no such pods, or if the job itself stops them.
         only_ready: True if the names of replicas resolve only while they are ready.
+        ranked: True if the replicas train together, each with a rank. False for roles of any name,
+            whose replicas may work alone, and for a cluster that runs submitted programs.
     """
 
     job: TrainingJob
@@ -339,3 +341,4 @@ class Topology:
     problems: tuple[Problem, ...] = ()
     cleanup: str = ""
     only_ready: bool = False
+    ranked: bool = True

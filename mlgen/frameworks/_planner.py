@@ -104,6 +104,7 @@ class Planner:
         job: the job file.
         ports: the default port on which peers reach a role's replicas, by role.
         more_ports: additional ports of a role's replicas: by role, then by port name.
+        ranked: as in `Topology`.
         roles: the roles added so far.
         minimums: the minimum number of replicas of an elastic role, by role.
         files: the framework's files in the job's ConfigMap: text by name.
@@ -119,8 +120,10 @@ class Planner:
         job: TrainingJob,
         ports: Mapping[str, int] | None = None,
         more_ports: Mapping[str, Mapping[str, int]] | None = None,
+        *,
+        ranked: bool = True,
     ) -> None:
-        self.job = job
+        self.job, self.ranked = job, ranked
         self.ports = ports or {}
         self.more_ports = more_ports or {}
         self.roles: list[Role] = []
@@ -473,6 +476,7 @@ class Planner:
             decides=_lifecycle.decides(self.job),
             files=self.files,
             only_ready=self.only_ready,
+            ranked=self.ranked,
         )
         topology = with_requests(topology)
         self.collector.extend(_lifecycle.supervision_problems(self.job, roles))
