@@ -20,8 +20,8 @@ from mlgen.frameworks._progress import with_requests
 from mlgen.frameworks._tables import variables
 from mlgen.jobfile.gpus import has_devices
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
+from mlgen.launch import launch_problems
 from mlgen.launch.line import rendezvous_port
-from mlgen.launch.ranks import launch_problems
 from mlgen.launch.scripts import command_problems
 from mlgen.problems import Code, Collector, ValuePath, bounded, did_you_mean, error, warning
 from mlgen.topology import (
