@@ -11,7 +11,6 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from mlgen.launch import launch_problems
-from mlgen.frameworks._exit_codes import hidden_exit_codes
 from mlgen.frameworks._lifecycle import (
     OWN_LIMITS,
     clean_pod_policy,
@@ -20,7 +19,6 @@ from mlgen.frameworks._lifecycle import (
     server_policy,
     ttl,
 )
-from mlgen.launch.scripts import command_problems
 from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, containers_of, own_files, written
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
@@ -406,9 +404,7 @@ def _idle_gpus(topology: Topology) -> Iterator[Problem]:
 CHECKS: tuple[Callable[[Topology], Iterator[Problem]], ...] = (
     _cycles,
     launch_problems,
-    command_problems,
     _exit_codes,
-    hidden_exit_codes,
     _limits,
     _deadlines,
     _wait_bound,

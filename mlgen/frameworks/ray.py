@@ -9,17 +9,11 @@ with its status. Without a submitter, the head's command must start Ray and run 
 https://docs.ray.io/en/latest/cluster/cli.html
 """
 
-import re
-from collections.abc import Iterator
 from functools import partial
 
-from mlgen.launch._old import at_flag
-from mlgen.launch._old import Launch, launches_of, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.problems import Problem
-from mlgen.shell import is_python
+from mlgen.launch._old import Launch, launches_of, words_of
 from mlgen.topology import ConfigFiles, Mount, PodField, Wait
 
 DASHBOARD, CLIENT = 8265, 10001
@@ -62,7 +56,6 @@ def lay_out(planner: Planner) -> None:
             waits=(_wait(planner, "port", planner.port(head)),),
         )
     for submitter in planner.specs("submitter"):
-        planner.collector.extend(_submission(submitter))
         once = _submits_once(submitter)
         nodes = 1 + sum(worker.replicas for worker in groups)
         counts = once and job.options.get("waitForWorkers")
@@ -92,26 +85,6 @@ def _submits_once(submitter: RoleSpec) -> bool:
         and not patched
         and not OWN_SUBMISSION & set(launches[0].options)
     )
-
-
-def _submission(submitter: RoleSpec) -> Iterator[Problem]:
-    """Warn of a submitter that does not submit, or does not wait until the training has ended.
-
-    RAY_ADDRESS is the address of the job API. ray.init() cannot connect to it, but to `ray://`:
-    https://github.com/ray-project/ray/issues/35010
-    """
-    words = words_of(submitter)
-    texts = [*words, *map(str, submitter.env.values())]
-    submits = any(re.search("submi(t|ssion)|ray://", text.lower()) for text in texts)
-    launches = launches_of(submitter)
-    runs_python = bool(words) and is_python(words[0])
-    if not submits and (launches or runs_python):
-        runs_ray = launches and launches[0].program == "ray"
-        trains = "python, train.py" if runs_ray else ", ".join(words)
-        yield problem("ray-no-submission", words=trains)
-    for launch in launches:
-        if launch.script[:2] == ("job", "submit") and "no_wait" in launch.options:
-            yield at_flag(launch, "ray-no-wait", "submitter")
 
 
 def _start(job: TrainingJob) -> Launch:
