@@ -15,14 +15,12 @@ from mlgen.contradictions.lifecycle import unknown_role
 from mlgen.frameworks import _lifecycle
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._capacity import HostPortAllocation, Size
-from mlgen.frameworks._exit_codes import hidden_exit_codes
 from mlgen.frameworks._progress import with_requests
 from mlgen.frameworks._tables import variables
 from mlgen.jobfile.gpus import has_devices
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
 from mlgen.launch import launch_problems
 from mlgen.launch.line import rendezvous_port
-from mlgen.launch.scripts import command_problems
 from mlgen.problems import Code, Collector, ValuePath, bounded, did_you_mean, error, warning
 from mlgen.topology import (
     INDEX,
@@ -516,8 +514,6 @@ class Planner:
             of_jobs.broken_by(topology),
             _lifecycle.without_supervisor(topology),
             launch_problems(topology),
-            command_problems(topology),
-            hidden_exit_codes(topology),
         )
         self.collector.extend(bounded(dict.fromkeys(found)))
         return replace(topology, problems=self.collector.problems)

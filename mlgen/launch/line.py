@@ -328,6 +328,11 @@ class Line:
         return "" if self.start is None else program(self.words[self.start])
 
     @property
+    def path(self) -> ValuePath:
+        """The path of that program; () if unknown."""
+        return () if self.start is None or not self.paths else self.paths[self.start]
+
+    @property
     def arguments(self) -> tuple[str, ...]:
         """The words after the program."""
         return () if self.start is None else self.words[self.start + 1 :]
