@@ -112,10 +112,9 @@ def _projection(job: TrainingJob, name: str, source: Mapping[str, Any]) -> dict[
 def _is_run(short_form: Mapping[str, Any], lines: Iterable[Line]) -> bool:
     """Return whether files of a volume are programs, rather than read by a program."""
     texts = (text for _, files in own_files(short_form) for text in files.values())
-    words = (word for line in lines for word in line.executables)
     path = short_form["mountPath"]
     return any(text.startswith("#!") for text in texts) or any(
-        is_below(word, path) for word in words
+        is_below(word, path) for line in lines for word in line.executables
     )
 
 
