@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mlgen.checks._facts import problem
+from mlgen.checks.cluster_facts import problem
 from mlgen.checks.pods import Located, Objects, Pods, role_path, value_at
 from mlgen.checks.sense import command_words
 from mlgen.kubernetes.objects import Object

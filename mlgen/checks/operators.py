@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from mlgen.checks._facts import at_pod, in_job_file
+from mlgen.checks.cluster_facts import at_pod
 from mlgen.checks.container_texts import ContainerText, located, texts_of
+from mlgen.checks.job_file import in_job_file
 from mlgen.checks.pod_names import MERGED
 from mlgen.checks.pods import Located, Objects, Pods, value_at
 from mlgen.jobfile.model import is_below

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from mlgen.checks._facts import at_pod, in_job_file, problem
+from mlgen.checks.cluster_facts import at_pod, problem
+from mlgen.checks.job_file import in_job_file
 from mlgen.checks.pods import POD, Objects, items_of, value_at
 from mlgen.checks.renamed import Referred, referred_objects, renamed_objects
 from mlgen.checks.selectors import JobPods, Selector, pods_of_job, selectors_of, unselected

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlgen.checks._facts import in_job_file
 from mlgen.checks.container_texts import ContainerText, located, texts_of
+from mlgen.checks.job_file import in_job_file
 from mlgen.checks.pods import Located, Objects, Pods, value_at
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import REPLICA_INDEX, ROLE

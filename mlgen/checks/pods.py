@@ -1,8 +1,12 @@
-"""Objects of a job → its pods and the texts that they read, for the checks."""
+"""Objects of a job → its pods, containers and texts: the subjects of rules.
+
+Rules report the path of a value in the object. `job_problems` in `mlgen/checks/__init__.py` finds
+it in the job file.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -10,8 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
+from mlgen.kubernetes.versions import DEFAULT, KubeVersion
+from mlgen.launch.line import Lines, container_lines
 from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE
 from mlgen.problems import Code, Problem, ValuePath
+from mlgen.rules import Rules
 from mlgen.topology import INDEX_NAME
 
 AnyObject = TypeVar("AnyObject", bound=Mapping[str, Any])
@@ -105,6 +112,7 @@ class Pods:
         indexed: True if the host names end with an index.
         count: the number of pods; None if unknown, as for a suspended StatefulSet.
         together: the number of pods that run at a time; None if unknown.
+        job: the objects of their job.
         limit: the maximum number of pods of an elastic job; 0 if it is not elastic.
     """
 
@@ -113,6 +121,7 @@ class Pods:
     indexed: bool
     count: int | None
     together: int | None
+    job: "Objects" = field(repr=False, compare=False)
     limit: int = 0
 
     @property
@@ -166,9 +175,14 @@ class Pods:
 
     def containers(self) -> Iterator[tuple[ValuePath, Object]]:
         """Yield the init containers, then the containers, each with its path."""
-        for field in ("initContainers", "containers"):
-            for number, container in enumerate(self.template["spec"].get(field, [])):
-                yield (*POD, field, number), container
+        for kind in ("initContainers", "containers"):
+            for number, container in enumerate(self.template["spec"].get(kind, [])):
+                yield (*POD, kind, number), container
+
+    @cached_property
+    def each_container(self) -> "list[Container]":
+        """The init containers, then the containers, as subjects of rules."""
+        return [Container(self, path, data) for path, data in self.containers()]
 
     def volumes(self) -> Iterator[tuple[ValuePath, Object]]:
         """Yield the volumes, each with its path."""
@@ -189,6 +203,71 @@ class Pods:
         )
         return Counter(chain.from_iterable(names))
 
+    def error(
+        self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
+    ) -> Located:
+        """Return an error of a value, which cannot work in any image.
+
+        Args:
+            path: the path of the value in the object; () for the role.
+            message: the problem.
+            hint: the fix.
+            code: the code of the problem.
+        """
+        return Located(self.item, path, Problem(role_path(self.item), message, code, hint))
+
+    def warning(
+        self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
+    ) -> Located:
+        """Return a warning of a value, which may work in some image; see `error`."""
+        return self.error(path, message, hint, code).as_warning()
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container or init container of pods.
+
+    Attributes:
+        pods: the pods.
+        path: its path in their object.
+        data: its fields.
+    """
+
+    pods: Pods
+    path: ValuePath
+    data: Object
+
+    @property
+    def job(self) -> "Objects":
+        """The objects of the job."""
+        return self.pods.job
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The commands that it runs. Their paths are below the container."""
+        return container_lines(self.data)
+
+    @cached_property
+    def env(self) -> dict[str, str]:
+        """The values of its variables; "" for a value from elsewhere."""
+        return {item["name"]: str(item.get("value") or "") for item in self.data.get("env") or ()}
+
+    def amounts(self, kind: str) -> Mapping[str, Any]:
+        """Return its `limits` or `requests`."""
+        return (self.data.get("resources") or {}).get(kind) or {}
+
+    def error(
+        self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
+    ) -> Located:
+        """Return an error of a value at a path below the container; see `Pods.error`."""
+        return self.pods.error((*self.path, *path), message, hint, code)
+
+    def warning(
+        self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
+    ) -> Located:
+        """Return a warning of a value at a path below the container; see `Pods.error`."""
+        return self.error(path, message, hint, code).as_warning()
+
 
 @dataclass(frozen=True)
 class Objects:
@@ -199,12 +278,16 @@ class Objects:
         items: all of its objects.
         alike: True if replicas of one role differ only in names, addresses and ports, as rendered.
         jobset: True if JobSet's controller runs the job, and adds its labels to the pods.
+        version: the version of the cluster.
+        job_file: the data of the job file; {} if there is none.
     """
 
     name: str
     items: Sequence[Object]
     alike: bool = False
     jobset: bool = False
+    version: KubeVersion = DEFAULT
+    job_file: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def distinct(self) -> Sequence[Object]:
@@ -214,12 +297,12 @@ class Objects:
     @cached_property
     def distinct_pods(self) -> list[Pods]:
         """The pods of the distinct workloads."""
-        return [pods_of(item) for item in self.distinct if item["kind"] in WORKLOADS]
+        return [pods_of(item, self) for item in self.distinct if item["kind"] in WORKLOADS]
 
     @cached_property
     def pods(self) -> list[Pods]:
         """The pods of each workload."""
-        return [pods_of(item) for item in self.items if item["kind"] in WORKLOADS]
+        return [pods_of(item, self) for item in self.items if item["kind"] in WORKLOADS]
 
     @cached_property
     def by_host(self) -> dict[str, Pods]:
@@ -272,8 +355,18 @@ class Objects:
         return (pods for pods in min(found, key=len, default=[]) if pods.selected(selector))
 
 
-def pods_of(item: Object) -> Pods:
-    """Return the pods of a Job, StatefulSet or Deployment."""
+of_containers: Rules[Container, Located] = Rules("container")
+of_pods: Rules[Pods, Located] = Rules("pods")
+of_objects: Rules[Objects, Located] = Rules("objects")
+
+
+def pods_of(item: Object, job: Objects | None = None) -> Pods:
+    """Return the pods of a Job, StatefulSet or Deployment.
+
+    Args:
+        item: the object.
+        job: all objects of its job. Default: only this one.
+    """
     kind, spec, name = item["kind"], item["spec"], name_of(item)
     count = spec.get("completions" if kind == "Job" else "replicas", 1)
     indexed = kind == "StatefulSet" or spec.get("completionMode") == "Indexed"
@@ -281,7 +374,8 @@ def pods_of(item: Object) -> Pods:
     # In a suspended job, these may be 0, so the number of pods is unknown.
     together = spec.get("parallelism", 1) if kind == "Job" else count
     limit = item["metadata"].get("annotations", {}).get(MAX_REPLICAS, "")
-    return Pods(item, host, indexed, count or None, together or None, natural(limit) or 0)
+    job = job or Objects(name, [item])
+    return Pods(item, host, indexed, count or None, together or None, job, natural(limit) or 0)
 
 
 def one_of_each(objects: Iterable[AnyObject]) -> list[AnyObject]:
@@ -361,9 +455,9 @@ def texts(workloads: Iterable[Pods]) -> Iterator[Text]:
                 value_path = (*path, "env", number, "value")
                 name, value = variable["name"], variable.get("value", "")
                 yield Text(pods.item, value_path, name, value, indexes)
-            for field in ("command", "args"):
-                for number, text in enumerate(container.get(field, [])):
-                    yield Text(pods.item, (*path, field, number), field, text, indexes)
+            for label in ("command", "args"):
+                for number, text in enumerate(container.get(label, [])):
+                    yield Text(pods.item, (*path, label, number), label, text, indexes)
 
 
 def _reader_indexes(pods: Pods, env: Iterable[Object]) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from mlgen.checks._facts import at_pod, in_job_file, problem
+from mlgen.checks.cluster_facts import at_pod, problem
+from mlgen.checks.job_file import in_job_file
 from mlgen.checks.pods import POD, Objects, value_at
 from mlgen.documents.document import Document
 from mlgen.jobfile.excuses import unexcused

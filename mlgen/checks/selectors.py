@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mlgen.checks._facts import problem
+from mlgen.checks.cluster_facts import problem
 from mlgen.checks.operators import PodLabels, own_labels, pod_labels
 from mlgen.checks.pods import Objects, value_at
 from mlgen.jobfile.operators import SELECTED, SELECTORS, is_of_job, operator_of
