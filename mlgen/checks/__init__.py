@@ -12,8 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from mlgen.checks import references
-from mlgen.checks.cluster import cluster_problems
+from mlgen.checks import files, placement, references, startup, volumes  # noqa: F401  # rules
 from mlgen.checks.job_file import in_job_file, path_in_job_file
 from mlgen.checks.operators import operator_problems
 from mlgen.checks.pod_names import name_problems
@@ -31,7 +30,6 @@ from mlgen.checks.pods import (
     title,
 )
 from mlgen.checks.sense import doubtful_values
-from mlgen.checks.storage import storage_problems
 from mlgen.kubernetes import limits, validation
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
@@ -94,8 +92,6 @@ def job_problems(
         (in_job_file(found, written) for found in of_rules),
         map(located_in_job_file, located(job, version, job_file)),
         doubtful_values(job, job_file),
-        cluster_problems(job, kube_version, job_file),
-        storage_problems(job, job_file),
         operator_problems(job, job_file or {}),
         name_problems(job, job_file or {}),
         references.unused_claims(job),
