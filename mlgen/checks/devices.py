@@ -188,28 +188,6 @@ def devices_of(pods: Pods) -> dict[str, int]:
 
 
 @of_pods
-def several_vendors(pods: Pods) -> Iterator[Located]:
-    """Report a pod with accelerators of several vendors, which no node has.
-
-    wrong:
-        framework: pytorch
-        command: [torchrun, train.py]
-        resources: {nvidia.com/gpu: 1, amd.com/gpu: 1}
-        roles: {worker: {replicas: 2}}
-    right:
-        framework: pytorch
-        command: [torchrun, train.py]
-        resources: {nvidia.com/gpu: 1, nvidia.com/gpumem: 3000}
-        roles: {worker: {replicas: 2}}
-    """
-    vendors = {name.partition("/")[0]: name for name in devices_of(pods)}
-    if len(vendors) > 1:
-        names = " and ".join(vendors.values())
-        message = f"one pod requests {names}, but a node has accelerators of one vendor"
-        yield pods.warning((), message, "keep one of them in each role")
-
-
-@of_pods
 def tpu_topology(pods: Pods) -> Iterator[Located]:
     """Report chips that do not fit the TPU slice that the pods select.
 

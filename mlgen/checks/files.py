@@ -87,29 +87,6 @@ def _parents(path: str) -> Iterator[str]:
     return accumulate(parts[:-1], "{}/{}".format)
 
 
-@of_containers
-def missing_sub_path(container: Container) -> Iterator[Located]:
-    """Report a subPath of a volume with `files` that does not contain this file.
-
-    wrong:
-        framework: pytorch
-        command: [torchrun, /app/run.py]
-        volumes: {code: {mountPath: /app/run.py, subPath: ran.py, files: {run.py: ""}}}
-        roles: {worker: {replicas: 2}}
-    right:
-        framework: pytorch
-        command: [torchrun, /app/run.py]
-        volumes: {code: {mountPath: /app/run.py, subPath: run.py, files: {run.py: ""}}}
-        roles: {worker: {replicas: 2}}
-    """
-    for at, mount, volume in mounts_of(container):
-        files, file = files_in(container.job, volume), str(mount.get("subPath") or "")
-        if files and file and file not in files:
-            message = _missing(file, volume, files)
-            hint = did_you_mean(file, files) or f"add {file} to the files"
-            yield container.warning((*at, "subPath"), message, hint, "volume")
-
-
 MOST_FILES = 50
 """The number of files that a message lists."""
 

@@ -234,28 +234,6 @@ def shared_memory_on_disk(container: Container) -> Iterator[Located]:
 
 
 @of_containers
-def read_only_scratch(container: Container) -> Iterator[Located]:
-    """Report a read-only volume at /tmp, /var/tmp or /dev/shm, where programs write.
-
-    wrong:
-        framework: pytorch
-        command: [torchrun, train.py]
-        volumes: {conf: {mountPath: /tmp, configMap: conf}}
-        roles: {worker: {replicas: 2}}
-    right:
-        framework: pytorch
-        command: [torchrun, train.py]
-        volumes: {scratch: {mountPath: /tmp, emptyDir: {}}}
-        roles: {worker: {replicas: 2}}
-    """
-    for at, mount, volume in mounts_of(container):
-        folder = mount["mountPath"]
-        if is_read_only(mount, volume) and re.fullmatch("/(tmp|var/tmp|dev/shm)/*", folder):
-            message = f"the program writes to {folder}, but the volume {volume['name']} is mounted"
-            yield container.warning((*at, "mountPath"), f"{message} read-only", WRITABLE, "volume")
-
-
-@of_containers
 def mount_in_read_only(container: Container) -> Iterator[Located]:
     """Report a file that is mounted in a read-only volume, which lacks its mount point.
 
