@@ -374,7 +374,9 @@ def own_checkpoints(container: Container) -> Iterator[Located]:
     """
     if container.pods.template["metadata"]["labels"].get(ROLE) != "evaluator":
         return
-    for at, folder, kind, _ in _checkpoints(container, WRITES["model"]):
+    for at, _, folder in _checkpoints(container, WRITES["model"]):
+        found = mount_at(folders_of(container), folder)
+        kind = source_of(found[2]) if found else ""
         if kind in ("", "emptyDir", "ephemeral"):
             own = f"is in its own {kind} volume" if kind else "is on no volume"
             message = f"the evaluator reads {folder}, which {own}, so it finds no checkpoints of"
@@ -382,20 +384,12 @@ def own_checkpoints(container: Container) -> Iterator[Located]:
             yield container.warning(at, f"{message} other replicas", f"{hint} {folder}", "volume")
 
 
-def _checkpoints(
-    container: Container, pattern: str
-) -> Iterator[tuple[ValuePath, str, str, Object]]:
-    """Yield the path, the directory, and the kind and volume of each option with checkpoints.
-
-    The kind is "" on no volume.
-    """
-    folders = folders_of(container)
+def _checkpoints(container: Container, pattern: str) -> Iterator[tuple[ValuePath, str, str]]:
+    """Yield the options with a directory of checkpoints: path, option, directory."""
     for line in container.lines.lines:
         for at, option, folder in _options(line):
             if re.fullmatch(pattern, option) and folder.startswith("/"):
-                found = mount_at(folders, folder)
-                volume = found[2] if found else {}
-                yield at, folder, source_of(volume) if found else "", volume
+                yield at, option, folder
 
 
 @of_containers
@@ -427,8 +421,10 @@ def lost_checkpoints(container: Container) -> Iterator[Located]:
     spec = container.pods.item["spec"]
     if INT32_MAX not in (spec.get("backoffLimit"), spec.get("backoffLimitPerIndex")):
         return
-    for at, folder, kind, volume in _checkpoints(container, WRITES["checkpoints"]):
-        if kind == "emptyDir" and not is_filled(container, volume):
+    for at, _, folder in _checkpoints(container, WRITES["checkpoints"]):
+        found = mount_at(folders_of(container), folder)
+        volume = found[2] if found else {}
+        if found and source_of(volume) == "emptyDir" and not is_filled(container, volume):
             message = f"the checkpoints in {folder} are lost when the replicas restart in new pods,"
             message += f" because the volume {volume['name']} is an emptyDir"
             hint = f"mount a PersistentVolumeClaim or another shared volume at {folder}"
