@@ -25,7 +25,6 @@ from mlgen.checks.volumes import (
     mounts_of,
     source_of,
 )
-from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.launch.line import Line
 from mlgen.objects.labels import ROLE
@@ -396,8 +395,10 @@ def _checkpoints(container: Container, pattern: str) -> Iterator[tuple[ValuePath
 def lost_checkpoints(container: Container) -> Iterator[Located]:
     """Report checkpoints that are lost when the replicas restart in new pods.
 
-    An emptyDir lives as long as its pod. The supervisor replaces the pods of a gang, and counts
-    their restarts: https://kubernetes.io/docs/concepts/storage/volumes/#emptydir
+    A new pod replaces a replica in a gang, or with restartPolicy Never and a backoffLimit. Files on
+    no volume are lost with the container, and those in an emptyDir with the pod:
+    https://kubernetes.io/docs/concepts/storage/volumes/#emptydir. Another command or container may
+    copy the directory.
 
     wrong:
         framework: pytorch
@@ -405,9 +406,26 @@ def lost_checkpoints(container: Container) -> Iterator[Located]:
         volumes: {ckpt: {mountPath: /ckpt, emptyDir: {}}}
         runPolicy: {restartScope: All}
         roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py, --output_dir=/out]
+        runPolicy: {restartScope: All}
+        roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        command: [python, train.py, hydra.run.dir=/out]
+        runPolicy: {backoffLimit: 3}
+        restartPolicy: Never
+        roles: {worker: {}}
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        env: {CHECKPOINT_DIR: /ckpt}
+        runPolicy: {restartScope: All}
+        roles: {worker: {replicas: 2}}
     right:
         framework: pytorch
-        command: [torchrun, train.py, --checkpoint-dir, /ckpt/1]
+        command: [torchrun, train.py, --checkpoint-dir, /ckpt/1, --output_dir=s3://bucket/out]
         volumes: {ckpt: {mountPath: /ckpt, pvc: ckpt}}
         runPolicy: {restartScope: All}
         roles: {worker: {replicas: 2}}
@@ -417,15 +435,40 @@ def lost_checkpoints(container: Container) -> Iterator[Located]:
         volumes: {ckpt: {mountPath: /ckpt, emptyDir: {}}}
         restartPolicy: OnFailure
         roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py, --output_dir=out, --save_dir=/tmp/x, --ckpt-path=/model/a.pt]
+        runPolicy: {restartScope: All}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [sh, -c, torchrun train.py --output_dir=/out && aws s3 sync /out s3://bucket/out]
+        runPolicy: {restartScope: All}
+        roles: {worker: {replicas: 2}}
     """
-    spec = container.pods.item["spec"]
-    if INT32_MAX not in (spec.get("backoffLimit"), spec.get("backoffLimitPerIndex")):
+    spec, data = container.pods.item["spec"], container.data
+    limits = (spec.get("backoffLimit"), spec.get("backoffLimitPerIndex"))
+    replaces = spec["template"]["spec"].get("restartPolicy") == "Never" and any(limits)
+    if not replaces or "restartPolicyRules" in data:  # with these, pods restart in place
         return
-    for at, _, folder in _checkpoints(container, WRITES["checkpoints"]):
+    variables = [
+        (("env", number, "value"), item["name"], str(item.get("value") or ""))
+        for number, item in enumerate(data.get("env") or ())
+        if re.fullmatch("(CHECKPOINTS?|CKPT|OUTPUT|SAVE)_DIR", item["name"])
+    ]
+    commands = [" ".join(line.words) for line in container.lines.lines]
+    for at, name, folder in (*_checkpoints(container, WRITES["checkpoints"]), *variables):
+        uses = sum(folder in command or f"${name}" in command for command in commands)
+        if uses > 1 or not re.match("/(?!(tmp|var/tmp|dev/shm)(/|$))", folder):
+            continue
         found = mount_at(folders_of(container), folder)
-        volume = found[2] if found else {}
-        if found and source_of(volume) == "emptyDir" and not is_filled(container, volume):
-            message = f"the checkpoints in {folder} are lost when the replicas restart in new pods,"
-            message += f" because the volume {volume['name']} is an emptyDir"
-            hint = f"mount a PersistentVolumeClaim or another shared volume at {folder}"
-            yield container.warning(at, message, hint, "volume")
+        reason = f"{folder} is on no volume"
+        if found:
+            reason = f"the volume {found[2]['name']} is an emptyDir"
+            if source_of(found[2]) != "emptyDir" or is_filled(container, found[2]):
+                continue
+        elif "path" in name or re.search(r"\.\w+$", folder):  # a file, or a model of the image
+            continue
+        message = f"the checkpoints in {folder} are lost when the replicas restart in new pods,"
+        hint = f"mount a PersistentVolumeClaim or another shared volume at {folder}"
+        yield container.warning(at, f"{message} because {reason}", hint, "volume")
