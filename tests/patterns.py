@@ -584,7 +584,7 @@ def local() -> dict[str, list[str]]:
         "checks/operators.py: pattern": [
             pattern for _, pattern, _ in (*operators.FILES, *operators.VARIABLES)
         ],
-        "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.RULES],
+        "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.USES],
         r'checks/references.py: rf"{re.escape(job.name)}-.+-\d+"': [r"a-.+-\d+"],
         r'dialects/mpi_operator.py: rf"--{bound}-(?:np|num-proc)[\s=]+(\d{{1,9}}\b)"': [
             r"--min-(?:np|num-proc)[\s=]+(\d{1,9}\b)"

@@ -12,10 +12,20 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from mlgen.checks import files, placement, references, startup, volumes  # noqa: F401  # rules
+from mlgen.checks import (  # noqa: F401  # modules that only define rules
+    amounts,
+    commands,
+    devices,
+    files,
+    network,
+    operators,
+    placement,
+    pod_names,
+    references,
+    startup,
+    volumes,
+)
 from mlgen.checks.job_file import in_job_file, path_in_job_file
-from mlgen.checks.operators import operator_problems
-from mlgen.checks.pod_names import name_problems
 from mlgen.checks.pods import (
     ROLES,
     WORKLOADS,
@@ -29,7 +39,6 @@ from mlgen.checks.pods import (
     texts,
     title,
 )
-from mlgen.checks.sense import doubtful_values
 from mlgen.kubernetes import limits, validation
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
@@ -91,9 +100,6 @@ def job_problems(
     problems = chain(
         (in_job_file(found, written) for found in of_rules),
         map(located_in_job_file, located(job, version, job_file)),
-        doubtful_values(job, job_file),
-        operator_problems(job, job_file or {}),
-        name_problems(job, job_file or {}),
         references.unused_claims(job),
         references.far_reaching_rights(job),
         references.restarts(job, plan, kube_version),

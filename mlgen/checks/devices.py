@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
+from mlgen.checks.amounts import bytes_of
 from mlgen.checks.pods import POD, Container, Located, Pods, of_containers, of_pods
 from mlgen.kubernetes.pod_resources import requests
 from mlgen.kubernetes.quantity import natural, parse
@@ -63,7 +64,7 @@ def too_much(container: Container) -> Iterator[Located]:
     for kind in ("limits", "requests"):
         for name, amount in container.amounts(kind).items():
             most = NODES["amounts"].get(name)
-            if not most or _number(amount) <= parse(most):
+            if not most or (bytes_of(amount) or 0) <= parse(most):
                 continue
             if "/" in name:
                 message = f"{amount} {name} in one pod: the largest nodes have {most}"
@@ -73,14 +74,6 @@ def too_much(container: Container) -> Iterator[Located]:
                 is_plain = name == "cpu" and str(amount).isdigit()
                 hint = f"write {amount}m" if is_plain else "write less"
             yield container.warning(("resources", kind, name), message, hint, "bad-value")
-
-
-def _number(amount: Any) -> Any:
-    """Return a quantity as a number; 0 if it is not valid, which the API server reports."""
-    try:
-        return parse(amount)
-    except ValueError:
-        return 0
 
 
 @of_containers

@@ -15,11 +15,11 @@ from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
-from mlgen.launch.line import Lines, container_lines
-from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE
+from mlgen.launch.line import Line, Lines, container_lines
+from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE, files_name
 from mlgen.problems import Code, Problem, ValuePath
 from mlgen.rules import Rules
-from mlgen.topology import INDEX_NAME
+from mlgen.topology import INDEX, INDEX_NAME
 
 AnyObject = TypeVar("AnyObject", bound=Mapping[str, Any])
 
@@ -100,6 +100,10 @@ class Located(NamedTuple):
         """Return an error as a warning, because some image may work."""
         warning = self.problem.warning or not unless
         return self._replace(problem=replace(self.problem, warning=warning))
+
+    def or_at(self, path: ValuePath) -> "Located":
+        """Return the problem with a path in the job file for a value that is not in it."""
+        return self._replace(problem=replace(self.problem, path=path))
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,31 @@ class Pods:
         return self.error(path, message, hint, code).as_warning()
 
 
+class ContainerText(NamedTuple):
+    """A text that a container runs or reads: a word, a probe or a file.
+
+    Attributes:
+        item: the object that contains it.
+        path: its path there.
+        label: its name in messages.
+        text: the text. An option and its value are one text.
+        own_index: the text that Kubernetes or a shell replaces there by the index of the replica.
+    """
+
+    item: Object
+    path: ValuePath
+    label: str
+    text: str
+    own_index: str = f"${INDEX_NAME}"
+
+
+EXEC: tuple[ValuePath, ...] = (
+    *((name,) for name in ("livenessProbe", "readinessProbe", "startupProbe")),
+    *(("lifecycle", name) for name in ("postStart", "preStop")),
+)
+"""The fields of a container that run a command later."""
+
+
 @dataclass(frozen=True)
 class Container:
     """A container or init container of pods.
@@ -248,9 +277,41 @@ class Container:
         return container_lines(self.data)
 
     @cached_property
+    def line(self) -> Line:
+        """The words of command and args, before a shell splits them."""
+        return Line(self.lines.words, self.lines.paths)
+
+    @cached_property
     def env(self) -> dict[str, str]:
         """The values of its variables; "" for a value from elsewhere."""
         return {item["name"]: str(item.get("value") or "") for item in self.data.get("env") or ()}
+
+    @cached_property
+    def texts(self) -> list[ContainerText]:
+        """Its command line, probes and hooks, and the files of the job file that it mounts."""
+        item, pods, before, found = self.pods.item, self.pods, "", list[ContainerText]()
+        for at, text in zip(self.lines.paths, self.lines.words, strict=True):
+            is_value = before.startswith("-") and text.startswith("$") and " " not in text
+            whole = f"{before} {text}" if is_value else text
+            found.append(ContainerText(item, (*self.path, *at), str(at[0]), whole, INDEX))
+            before = text
+        for steps in EXEC:
+            at = (*steps, "exec", "command")
+            for number, text in enumerate(value_at(self.data, at) or ()):
+                path = (*self.path, *at, number)
+                found.append(ContainerText(item, path, str(steps[-1]), str(text)))
+        prefix = files_name(self.job.name, "")
+        for mount in self.data.get("volumeMounts") or ():
+            volume = pods.named_volumes.get(mount["name"]) or {}
+            name = str(value_at(volume, ("configMap", "name")))
+            files = self.job.of_kind("ConfigMap").get(name, {}) if name.startswith(prefix) else {}
+            for file, text in (files.get("data") or {}).items():
+                found.append(ContainerText(files, ("data", file), file, str(text)))
+        return found
+
+    def doubt(self, text: ContainerText, message: str, hint: str, code: Code) -> Located:
+        """Return a warning of one of its texts."""
+        return self.pods.warning((), message, hint, code)._replace(item=text.item, path=text.path)
 
     def amounts(self, kind: str) -> Mapping[str, Any]:
         """Return its `limits` or `requests`."""
@@ -353,6 +414,12 @@ class Objects:
         # The rarest label leaves the fewest candidates.
         found = (self._by_label.get(label, []) for label in labels)
         return (pods for pods in min(found, key=len, default=[]) if pods.selected(selector))
+
+
+def command_words(container: Mapping[str, Any]) -> list[tuple[ValuePath, str]]:
+    """Return the words of the command line, with their paths in the container."""
+    lines = container_lines(container)
+    return [*zip(lines.paths, lines.words, strict=True)]
 
 
 of_containers: Rules[Container, Located] = Rules("container")

@@ -6,8 +6,8 @@ The API server accepts these values, but a volume cannot be mounted, or hides wh
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
+from mlgen.checks.amounts import few_bytes
 from mlgen.checks.devices import NODES
 from mlgen.checks.job_file import holders
 from mlgen.checks.placement import node_count, own_terms
@@ -22,7 +22,6 @@ from mlgen.checks.pods import (
     role_path,
     value_at,
 )
-from mlgen.checks.sense import few_bytes
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import SUPERVISOR, WAITS
 from mlgen.problems import Problem, ValuePath, choice, error, warning
@@ -604,22 +603,13 @@ def tiny_volume(job: Objects) -> Iterator[Located]:
             if is_shm and has_few_bytes:  # its size is half of the memory, which is reported
                 continue
             for steps in sizes:
-                if tiny := _tiny(value_at(volume, steps)):
-                    at = (*role_path(pods.item), *(("shmSize",) if is_shm else ()))
-                    found = Located(pods.item, (*path, *steps), replace(tiny, path=at))
-                    yield found.as_warning(unless=steps == sizes[0] and on_disk(volume))
+                if few := few_bytes(value_at(volume, steps)):
+                    found = pods.error((*path, *steps), *few, "bad-value")
+                    found = found.as_warning(unless=steps == sizes[0] and on_disk(volume))
+                    yield found.or_at((*role_path(pods.item), *(("shmSize",) if is_shm else ())))
     for name, item in job.of_kind("PersistentVolumeClaim").items():
-        if tiny := _tiny(value_at(item, ("spec", *STORAGE))):
-            at = ("spec", "claims", name, *STORAGE)
-            yield Located(item, (), replace(tiny, path=at)).as_warning()
-
-
-def _tiny(size: Any) -> Problem | None:
-    """Return the problem of a size of a few bytes, without its path."""
-    if few := few_bytes(size):
-        message = f"{few['text']} is {few['amount']}{few['because']}"
-        return error((), message, f"write {few['meant']}Gi or {few['meant']}Mi", "bad-value")
-    return None
+        if few := few_bytes(value_at(item, ("spec", *STORAGE))):
+            yield Located(item, (), warning(("claims", name, *STORAGE), *few, "bad-value"))
 
 
 @of_objects

@@ -41,6 +41,7 @@ class Framework:
                 if the job has the option `works_with`, or lacks the role `idle_with`.
         first_job: the fields of `spec` in a first job; see `example`.
         others: the role whose rules apply to roles of any other name; None if there are none.
+        ranked: True if its replicas train together, each with a rank.
         renamed_options: old names of options → current names. An old name is accepted with a
             warning, and has the schema of the current name.
     """
@@ -51,6 +52,7 @@ class Framework:
     rules: Mapping[str, Mapping[str, Any]] | None
     first_job: Mapping[str, Any]
     others: str | None = None
+    ranked: bool = True
     renamed_options: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -67,7 +69,8 @@ class Framework:
         from mlgen.frameworks._planner import Planner  # imported late, as few commands need it
 
         rules = self.rules or {}
-        planner = Planner(job, {name: row["port"] for name, row in rules.items() if "port" in row})
+        ports = {name: row["port"] for name, row in rules.items() if "port" in row}
+        planner = Planner(job, ports, ranked=self.ranked, idle=self.idle_roles(job))
         planner.require(*(name for name, row in rules.items() if "required" in row))
         planner.single(*(name for name, row in rules.items() if "single" in row))
         if any(name not in job.roles for name, row in rules.items() if "required" in row):
@@ -93,17 +96,17 @@ class Framework:
         filled: dict[str, Any] = _filled(self.first_job, numbers)
         return filled
 
-    def idle_roles(self, job: TrainingJob) -> set[str]:
+    def idle_roles(self, job: TrainingJob) -> frozenset[str]:
         """Return the roles of a job that do not compute."""
         rules = self.rules or {}
         names = {name if name in rules else self.others for name in job.roles}
-        return {
+        return frozenset(
             name
             for name, row in rules.items()
             if "idle" in row
             and not job.options.get(row.get("works_with", ""))
             and row.get("idle_with", name) in names
-        }
+        )
 
 
 def _filled(value: Any, numbers: Mapping[str, Any]) -> Any:

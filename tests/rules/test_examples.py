@@ -10,6 +10,7 @@ from mlgen.rules import Rules, job_file
 for module in ("ranks", "scripts", "variables"):
     importlib.import_module(f"mlgen.launch.{module}")
 importlib.import_module("mlgen.checks")
+importlib.import_module("mlgen.contradictions")
 RULES = {rule.name: rule for rule in Rules.every}
 
 
