@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from mlgen.jobfile.model import is_below
 from mlgen.launch.line import lines_of
 from mlgen.launch.role import JobRole, Launched, of_launchers, of_roles
 from mlgen.problems import Problem, warning
@@ -181,3 +182,48 @@ def no_submission(role: JobRole) -> Iterator[Problem]:
     message = "the submitter does not submit a job to the cluster"
     hint = f"write command: [ray, job, submit, --, {training}]"
     yield warning(("roles", "submitter", "command"), message, hint, "launch")
+
+
+@of_launchers
+def script_on_submitter(launched: Launched) -> Iterator[Problem]:
+    """Warn of a program that `ray job submit` names on a volume of the submitter only.
+
+    The head runs it: https://docs.ray.io/en/latest/cluster/running-applications/job-submission/
+
+    wrong:
+        framework: ray
+        roles:
+          head: {}
+          worker: {}
+          submitter:
+            command: [ray, job, submit, --, python, /code/tune.py]
+            volumes: {code: {mountPath: /code, pvc: code}}
+    right:
+        framework: ray
+        roles:
+          head: {volumes: {code: {mountPath: /code, pvc: code}}}
+          worker: {}
+          submitter:
+            command: [ray, job, submit, --, python, /code/tune.py]
+            volumes: {code: {mountPath: /code, pvc: code}}
+    right:
+        framework: ray
+        roles:
+          head: {}
+          worker: {}
+          submitter:
+            command: [ray, job, submit, --working-dir, /code, --, python, tune.py]
+            volumes: {code: {mountPath: /code, pvc: code}}
+    """
+    raw, roles = launched.raw, launched.topology.job.roles
+    if raw.script[:2] != ("job", "submit") or "head" not in roles:
+        return
+    for word in raw.script[2:]:
+        own, there = (
+            any(is_below(word, path) for path in spec.mount_paths)
+            for spec in (launched.spec, roles["head"])
+        )
+        if own and not there and re.fullmatch(r"/.*\.(py|sh)", word):
+            message = f"the head runs {word}, but only {launched.role.name} mounts its volume"
+            hint = "mount it in the head too, or pass its folder with --working-dir"
+            yield launched.warning(message, hint)
