@@ -333,6 +333,11 @@ def overrides_option(launched: Launched) -> Iterator[Problem]:
         options: {elasticPolicy: {minReplicas: 1, maxReplicas: 2}}
         command: [torchrun, --rdzv_backend=static, train.py]
         roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        options: {elasticPolicy: {minReplicas: 1, maxReplicas: 2}}
+        command: [torchrun, --nnodes=2, train.py]
+        roles: {worker: {replicas: 2}}
     right:
         framework: pytorch
         options: {nprocPerNode: 8}
@@ -350,6 +355,9 @@ def overrides_option(launched: Launched) -> Iterator[Problem]:
     if elastic and launch.literal("rdzv_backend") == "static":
         message = "--rdzv_backend=static cannot be used with elasticPolicy, because it needs ranks"
         yield launched.error(message, "remove --rdzv_backend")
+    if elastic and len(launched.nodes) == 1:
+        message = f"{launched.flag(row.nodes)} overrides elasticPolicy, so the job cannot shrink"
+        yield launched.warning(message, f"remove --{row.nodes}: mlgen sets PET_NNODES")
 
 
 @of_roles
