@@ -551,7 +551,7 @@ def data(file: str, *keys: str) -> Any:
     return value
 
 
-CLUSTER, COMMANDS = "checks/cluster.json", "frameworks/commands.json"
+NODES, WRITES, COMMANDS = "checks/nodes.json", "checks/writes.json", "frameworks/commands.json"
 
 
 def local() -> dict[str, list[str]]:
@@ -559,7 +559,7 @@ def local() -> dict[str, list[str]]:
 
     Those that contain names of the input are given with examples.
     """
-    from mlgen.checks import operators, pod_names
+    from mlgen.checks import operators, placement, pod_names
     from mlgen.documents import files
     from mlgen.frameworks import _address_rules, _shell_rules
     from mlgen.integrations import helm
@@ -570,26 +570,22 @@ def local() -> dict[str, list[str]]:
     from mlgen.objects.labels import INDEX_FORMS
 
     schemas = list(map(python_pattern, found_in(keys="pattern")))
-    rules = found_in("kubernetes/rules.json", CLUSTER, keys="like when unless")
+    rules = found_in("kubernetes/rules.json", keys="like when unless")
     launchers = data(COMMANDS, "launchers").values()
     values = [value[0] for row in launchers for value in row.get("values", {}).values()]
     roles, tests = "|".join((*_address_rules.ROLE_NAMES, "a")), _shell_rules.TESTS
     rows = {
-        "checks/cluster.py: label": [*data(CLUSTER, "vendors")],
-        "checks/cluster.py: pattern": [*data(CLUSTER, "misplaced")],
-        'checks/cluster.py: row.get("type", "")': found_in(CLUSTER, keys="type"),
+        "checks/devices.py: pattern": [*data(NODES, "misplaced")],
+        "checks/placement.py: label": [*data(NODES, "vendors")],
+        "checks/placement.py: pattern": [placement.GPU_NAME, placement.TPU_NAME],
+        'checks/placement.py: row["type"]': found_in(NODES, keys="type"),
+        "checks/files.py: pattern": [data(WRITES, "checkpoints"), data(WRITES, "model")],
         r'checks/operators.py: rf"\b{name}="': [r"\bA="],
         "checks/operators.py: pattern": [
             pattern for _, pattern, _ in (*operators.FILES, *operators.VARIABLES)
         ],
-        "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.RULES],
+        "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.USES],
         r'checks/references.py: rf"{re.escape(job.name)}-.+-\d+"': [r"a-.+-\d+"],
-        "checks/storage.py: pattern": [data(CLUSTER, "checkpoints"), data(CLUSTER, "lost")],
-        'checks/storage.py: row["like"]': [row["like"] for row in data(CLUSTER, "git")],
-        **{
-            f'checks/storage.py: patterns["{name}"]': [text]
-            for name, text in data(CLUSTER, "writes").items()
-        },
         r'dialects/mpi_operator.py: rf"--{bound}-(?:np|num-proc)[\s=]+(\d{{1,9}}\b)"': [
             r"--min-(?:np|num-proc)[\s=]+(\d{1,9}\b)"
         ],

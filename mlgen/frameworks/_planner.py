@@ -15,21 +15,20 @@ from mlgen.contradictions.lifecycle import unknown_role
 from mlgen.frameworks import _lifecycle
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._capacity import HostPortAllocation, Size
-from mlgen.frameworks._exit_codes import hidden_exit_codes
 from mlgen.frameworks._progress import with_requests
-from mlgen.frameworks._tables import variables
 from mlgen.jobfile.gpus import has_devices
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
 from mlgen.launch import launch_problems
 from mlgen.launch.line import rendezvous_port
 from mlgen.launch.role import variables_of
-from mlgen.launch.scripts import command_problems
 from mlgen.problems import Code, Collector, ValuePath, bounded, did_you_mean, error, warning
+from mlgen.resources import table
 from mlgen.topology import (
     INDEX,
     PEERS,
     Hosts,
     Order,
+    PodField,
     Role,
     Success,
     Topology,
@@ -92,6 +91,21 @@ def _without_visible_gpus(roles: Sequence[Role]) -> list[Role]:
             role = replace(role, env={**role.env, **hide})  # noqa: PLW2901
         changed.append(role)
     return changed
+
+
+def variables(name: str, **values: object) -> dict[str, str | PodField]:
+    """Return the environment variables of a row of `schemas/frameworks/variables.json`.
+
+    They have the order of the row. A variable is a pod field, such as `status.podIP`, or a text
+    with placeholders for values. `{index}` is the index of the replica.
+    """
+    env: dict[str, str | PodField] = {}
+    for variable, text in table("frameworks/variables")[name].items():
+        if isinstance(text, dict):
+            env[variable] = PodField(text["field"])
+        elif variable != "$comment":
+            env[variable] = text.format(index=INDEX, **values)
+    return env
 
 
 class Planner:
@@ -509,8 +523,6 @@ class Planner:
             of_jobs.broken_by(topology),
             _lifecycle.without_supervisor(topology),
             launch_problems(topology),
-            command_problems(topology),
-            hidden_exit_codes(topology),
         )
         self.collector.extend(bounded(dict.fromkeys(found)))
         return replace(topology, problems=self.collector.problems)

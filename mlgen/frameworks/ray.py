@@ -9,13 +9,11 @@ with its status. Without a submitter, the head's command must start Ray and run 
 https://docs.ray.io/en/latest/cluster/cli.html
 """
 
-import re
 from functools import partial
 
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.launch.line import Launch, lines_of
-from mlgen.shell import is_python
 from mlgen.topology import ConfigFiles, Mount, PodField, Wait
 
 DASHBOARD, CLIENT = 8265, 10001
@@ -60,7 +58,6 @@ def lay_out(planner: Planner) -> None:
             waits=(_wait(planner, "port", planner.port(head)),),
         )
     for submitter in planner.specs("submitter"):
-        _check_submission(planner, submitter)
         once = _submits_once(submitter)
         nodes = 1 + sum(worker.replicas for worker in groups)
         counts = once and job.options.get("waitForWorkers")
@@ -91,29 +88,6 @@ def _submits_once(submitter: RoleSpec) -> bool:
         and not patched
         and not OWN_SUBMISSION & set(lines.launches[0].options)
     )
-
-
-def _check_submission(planner: Planner, submitter: RoleSpec) -> None:
-    """Warn of a submitter that does not submit, or does not wait until the training has ended.
-
-    RAY_ADDRESS is the address of the job API. ray.init() cannot connect to it, but to `ray://`:
-    https://github.com/ray-project/ray/issues/35010
-    """
-    words, launches = lines_of(submitter).words, lines_of(submitter).launches
-    text = "\n".join((*words, *map(str, submitter.env.values()))).lower()
-    runs_python = bool(words) and is_python(words[0])
-    if (launches or runs_python) and not re.search("submi(t|ssion)|ray://", text):
-        runs_ray = launches and launches[0].program == "ray"
-        trains = "python, train.py" if runs_ray else ", ".join(words)
-        message = "the submitter does not submit a job to the cluster"
-        hint = f"write command: [ray, job, submit, --, {trains}]"
-        path = ("roles", "submitter", "command")
-        planner.report(path, message, hint, code="launch", warn=True)
-    for launch in launches:
-        if launch.script[:2] == ("job", "submit") and "no_wait" in launch.options:
-            message = "with --no-wait, the job succeeds before training ends"
-            place = ("roles", "submitter", *launch.place(message))
-            planner.report(place, message, "remove --no-wait", code="launch", warn=True)
 
 
 def _start(job: TrainingJob) -> Launch:
