@@ -1,7 +1,6 @@
 """Command lines: the program of a word, and the commands of a shell script.
 
-Several rules read the commands of the same script in all roles, so a few results are cached. Do not
-change them. Scripts are split as a shell does, without expansions:
+Scripts are split as a shell does, without expansions:
 https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
 """
 
@@ -155,7 +154,6 @@ class Script(NamedTuple):
         return re.sub(QUOTED, _unquoted, token, flags=re.DOTALL).translate(self.parts)
 
 
-@lru_cache(maxsize=4)
 def read(text: str) -> Script:
     """Return a shell script with its substitutions replaced."""
     text = without_documents(text)
@@ -194,7 +192,6 @@ def _substitutions(text: str) -> Iterator[tuple[int, int | None]]:
         yield start, None
 
 
-@lru_cache(maxsize=4)
 def simple_commands(text: str) -> list[list[str]]:
     """Return the words of each simple command in a shell script, without quotes.
 
@@ -211,7 +208,6 @@ def simple_commands(text: str) -> list[list[str]]:
     return [words for words in commands if words]
 
 
-@lru_cache(maxsize=4)
 def unclosed(text: str) -> str | None:
     """Return the quote that a shell script does not close; None if there is none, or in doubt."""
     script, position = read(text), 0
@@ -223,7 +219,6 @@ def unclosed(text: str) -> str | None:
     return quote if sure else None
 
 
-@lru_cache(maxsize=4)
 def cut(text: str) -> str | None:
     """Return the first word of a line that a line break cuts off the command before it.
 
@@ -258,7 +253,6 @@ def cut(text: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=4)
 def sequence(text: str) -> list[tuple[list[str], str]] | None:
     """Return each simple command in a shell script, with the operator after it or "".
 

@@ -12,7 +12,7 @@ from mlgen.jobfile.model import KILLED_EXIT_CODES, PERMANENT_EXIT_CODES
 from mlgen.launch.line import COMMANDS, FOREVER, Launch, Line, Script
 from mlgen.launch.role import JobRole, of_roles
 from mlgen.problems import Code, Problem, ValuePath
-from mlgen.shell import program, sequence, simple_commands
+from mlgen.shell import program
 from mlgen.topology import Role
 
 SIGNALS = frozenset(range(1, 256)) - PERMANENT_EXIT_CODES
@@ -180,7 +180,7 @@ def _commands(script: Script) -> list[tuple[list[str], str]]:
 
     Complex scripts have none, because a wrong warning is worse than none.
     """
-    return [] if re.search(OWN_STATUS, script.text) else sequence(script.text) or []
+    return [] if re.search(OWN_STATUS, script.text) else script.sequence
 
 
 def _trains(words: list[str]) -> bool:
@@ -233,12 +233,12 @@ def _exits_with_1(launch: Launch) -> bool:
 
 def _by_shell(role: JobRole) -> Iterator[Hidden]:
     """Yield the reasons in a role's scripts why exit codes are hidden."""
+    lines = role.lines.lines
+    last = lines[-1].shell if lines and lines[-1].words == ("wait",) else None
+    if last and not re.search(OWN_WAIT, last.text) and any(line.trains for line in lines):
+        hint = "end the script with: for pid in $(jobs -p); do wait $pid || exit 1; done"
+        yield Hidden(last.path, "wait without arguments succeeds", (0,), hint)
     for script in role.lines.scripts:
-        commands = simple_commands(script.text) if "wait" in script.text else []
-        awaits = commands[-1:] == [["wait"]] and not re.search(OWN_WAIT, script.text)
-        if awaits and any(map(_trains, commands)):
-            hint = "end the script with: for pid in $(jobs -p); do wait $pid || exit 1; done"
-            yield Hidden(script.path, "wait without arguments succeeds", (0,), hint)
         yield from _by_script(script)
 
 

@@ -19,7 +19,7 @@ from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath
 from mlgen.resources import table
-from mlgen.shell import OPTION, is_python, is_shell, program, simple_commands, text_index
+from mlgen.shell import OPTION, is_python, is_shell, program, sequence, simple_commands, text_index
 
 COMMANDS: Any = table("launch/launchers")
 """The programs and variables of command lines that have rules.
@@ -271,6 +271,11 @@ class Script:
     text: str
     options: tuple[str, ...]
     path: ValuePath
+
+    @cached_property
+    def sequence(self) -> list[tuple[list[str], str]]:
+        """Its commands, and the operators after them. [] for a complex script."""
+        return sequence(self.text) or []
 
 
 class File(NamedTuple):

@@ -90,6 +90,48 @@ def _meant(name: str, row: Launcher) -> str:
 
 
 @of_launchers
+def wrong_side_of_program(launched: Launched) -> Iterator[Problem]:
+    """Warn of options of the program before it, and of options of the launcher after it.
+
+    argparse gives all words after the program to it: nargs=REMAINDER in torch/distributed/run.py,
+    accelerate/commands/launch.py and deepspeed/launcher/runner.py.
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py, --nproc_per_node=1]
+        roles: {worker: {}}
+    wrong:
+        framework: pytorch
+        command: [torchrun, --lr=1e-5, train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [torchrun, --nproc_per_node=1, train.py, --lr=1e-5]
+        roles: {worker: {}}
+    """
+    raw, row = launched.raw, launched.raw.launcher
+    if not row.nodes or not raw.script:
+        return
+    counts = {row.nodes, row.processes, row.all_processes} - {"", *raw.options}
+    for word in () if raw.inner else raw.script[1:]:
+        option = word.partition("=")[0]
+        if option[:2] == "--" and option[2:].replace("-", "_") in counts:
+            message = f"{option} is an option of {raw.program}, but {raw.script[0]} gets it"
+            yield launched.warning(message, f"write it before {raw.script[0]}")
+    for name, option in raw.written.items():
+        if re.fullmatch(OF_PROGRAM, name) and not any(each.startswith(name) for each in row.known):
+            message = f"{raw.program} has no option {option}"
+            yield launched.warning(message, f"write it after {raw.script[0]}, which may have it")
+
+
+OF_PROGRAM = (
+    r"lr|learning_rate|(num_|max_)?epochs?|(\w+_)?batch_size|model(_name(_or_path)?)?|max_steps"
+    r"|data(set)?(_dir|_path|_name)?|train_file|config(_name|_path)?|output_dir|resume|seed"
+)
+"""Common names of options of training programs."""
+
+
+@of_launchers
 def other_implementation(launched: Launched) -> Iterator[Problem]:
     """Warn of options that only the mpirun of another implementation has.
 

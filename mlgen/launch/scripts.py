@@ -13,7 +13,6 @@ from mlgen.shell import (
     is_python,
     is_shell,
     program,
-    simple_commands,
     unclosed,
 )
 
@@ -276,7 +275,7 @@ def only_comment(role: JobRole) -> Iterator[Problem]:
         roles: {worker: {}}
     """
     for script in role.lines.scripts:
-        if script.text.lstrip().startswith("#") and not simple_commands(script.text):
+        if script.text.strip() and not re.search(r"(?m)^[^\S\n]*[^#\s]", script.text):
             message = "the script contains only a comment, so it ends at once"
             hint = "write | instead of >, so that the comment ends with its line"
             yield role.error(script.path, message, hint)
