@@ -10,7 +10,8 @@ def found(command=(), args=(), **fields):
     """The path in the container, the message and the hint of each problem of a container."""
     container = {"name": "main", "command": [*command], "args": [*args], **fields}
     metadata = {"name": "a-worker", "labels": {"mlgen.dev/role": "worker"}}
-    spec = {"completions": 1, "template": {"metadata": {}, "spec": {"containers": [container]}}}
+    template = {"metadata": {"labels": {}}, "spec": {"containers": [container]}}
+    spec = {"completions": 1, "template": template}
     (pods,) = Objects("a", [{"kind": "Job", "metadata": metadata, "spec": spec}]).pods
     for each in of_containers.broken_by(pods.each_container[0]):
         yield ".".join(map(str, each.path[5:])), each.problem.message, each.problem.hint
