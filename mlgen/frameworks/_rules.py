@@ -10,7 +10,7 @@ from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from mlgen.launch.ranks import launch_problems
+from mlgen.launch import launch_problems
 from mlgen.frameworks._exit_codes import hidden_exit_codes
 from mlgen.frameworks._lifecycle import (
     OWN_LIMITS,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlgen.frameworks import mpi
 from mlgen.frameworks._planner import Planner
-from mlgen.frameworks._slots import per_worker
+from mlgen.launch.slots import per_worker
 
 
 def lay_out(planner: Planner) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from mlgen.launch._old import launches_of, ssh_port, sshd_port, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.launch._old import users_of
-from mlgen.frameworks._slots import per_worker, slot_problems
+from mlgen.launch.slots import per_worker
 from mlgen.frameworks._tables import variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.topology import (
@@ -72,7 +72,6 @@ def lay_out(
     ssh = job.options.get("transport") == "ssh"
     planner.ports = _ssh_ports(job) if ssh else {}
     planner.decider("launcher", ["launcher"])
-    planner.collector.extend(slot_problems(job))
     planner.files["hostfile"] = _hostfile(planner)
     launcher, worker = job.roles["launcher"], job.roles["worker"]
     planner.minimums["worker"] = min_workers or worker.replicas

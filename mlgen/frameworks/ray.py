@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from mlgen.launch.ranks import at_flag
+from mlgen.launch._old import at_flag
 from mlgen.launch._old import Launch, launches_of, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.frameworks._tables import problem

@@ -56,7 +56,49 @@ def values_of(spec, roles, same_as):
 
 
 from mlgen.launch.line import *  # noqa
-from mlgen.launch.line import C10D_PORT, FOREVER, HOSTFILES, LAUNCHERS, MEETING_BACKENDS, MODULES, PROGRAMS, File, Launch, Script, files_of, rendezvous_port, ssh_port, sshd_port, working_dir_of  # noqa
+from mlgen.launch.line import (
+    C10D_PORT,
+    FOREVER,
+    HOSTFILES,
+    LAUNCHERS,
+    MEETING_BACKENDS,
+    MODULES,
+    PROGRAMS,
+    File,
+    Launch,
+    Script,
+    files_of,
+    rendezvous_port,
+    ssh_port,
+    sshd_port,
+    working_dir_of,
+)  # noqa
 from mlgen.launch.role import *  # noqa
-from mlgen.launch.role import COMPUTED, differs, entries, env_of, expanded, missing_in, roles_of, text_of_value, users_of, variables_of  # noqa
+from mlgen.launch.role import (
+    COMPUTED,
+    differs,
+    entries,
+    env_of,
+    expanded,
+    missing_in,
+    roles_of,
+    text_of_value,
+    users_of,
+    variables_of,
+)  # noqa
+
 Files = list
+
+
+from dataclasses import replace
+import re
+def at_flag(launch, rule, role, /, **values):
+    from mlgen.frameworks._tables import problem
+    found = problem(rule, launch=launch, **values)
+    found = replace(found, warning=found.warning or launch.may_be_skipped)
+    place = launch.place(f"{found.message} {found.hint}")
+    hint = found.hint
+    if place[:1] == ("volumes",):
+        is_script = place == launch.path
+        hint = re.sub(r"\$\((\w+)\)", r"$\1", hint) if is_script else hint.replace("write", "pass")
+    return replace(found, path=(*found.path, "roles", role, *place), hint=hint)

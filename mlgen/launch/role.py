@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from mlgen.jobfile import gpus
+from mlgen.bounds import NUMBER_DIGITS
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.launch.line import COMMANDS, Launch, Lines, lines_of
 from mlgen.problems import Code, Problem, ValuePath, error
@@ -118,8 +118,8 @@ class JobRole:
     def values(self) -> dict[str, str]:
         """The value of each variable in the command lines, for `expanded`.
 
-        A value that differs between pods contains `INDEX`, or matches `DIFFERENT`. A variable of the
-        framework has the framework's value, because other rules check the job file's value.
+        A value that differs between pods contains `INDEX`, or matches `DIFFERENT`. A variable of
+        the framework has the framework's value, because other rules check the job file's value.
         """
         values: dict[str, str] = {}
         for name in self.env:
@@ -166,6 +166,37 @@ class JobRole:
         return found
 
     @cached_property
+    def arguments(self) -> list[tuple[Mapping[str, Any], Setting, str]]:
+        """The settings that have a row for this framework: row, setting, and value.
+
+        In the value, variables are replaced.
+        """
+        rows, settings = COMMANDS["arguments"], {each.name: each for each in self.settings}
+        return [
+            (rows[name], settings[name], expanded(settings[name].value, self.values))
+            for name in sorted(settings.keys() & rows.keys())
+            if self.job.framework in rows[name]["frameworks"]
+            and rows[name].get("with", name) in settings
+        ]
+
+    @cached_property
+    def constants(self) -> dict[str, tuple[ValuePath, str]]:
+        """The variables with a literal value: path below the role, and value."""
+        return {
+            name: (path, value)
+            for name, (path, value) in self.variables.items()
+            if isinstance(value, str) and "$(" not in value
+        }
+
+    def is_read(self, name: str) -> bool:
+        """Return False if a launcher sets a variable itself, or does not read it."""
+        launches = [each for each in self.lines.launches if each.launcher.in_each_pod]
+        if not launches or re.search(rf"\$[({{]?{name}\b", self.lines.text):
+            return True
+        options = VARIABLES.get(name, {}).get("options")
+        return options is not None and not all({*options} & {*each.options} for each in launches)
+
+    @cached_property
     def launched(self) -> "list[Launched]":
         """The launchers that it runs."""
         return [Launched(self, launch) for launch in self.lines.launches]
@@ -173,7 +204,7 @@ class JobRole:
     @property
     def trains_together(self) -> bool:
         """True if the replicas of a role train together, and not each by itself."""
-        return self.job.framework not in ("generic", "ray") and "launcher" not in self.job.roles
+        return self.topology.ranked and "launcher" not in self.job.roles
 
     def error(
         self, path: ValuePath, message: str, hint: str, *, code: Code = "launch", warn: bool = False
@@ -237,9 +268,25 @@ class Launched:
         return self.role.spec
 
     @property
+    def job(self) -> TrainingJob:
+        """The job."""
+        return self.role.job
+
+    @property
     def env(self) -> Mapping[str, Any]:
         """The role's variables from the framework."""
         return self.role.env
+
+    @cached_property
+    def nodes(self) -> list[int]:
+        """The numbers in the option for the number of pods: one, or a minimum and a maximum."""
+        text = self.launch.literal(self.launch.launcher.nodes) or ""
+        # A number that is cut off here is still too large.
+        return [int(number[:NUMBER_DIGITS]) for number in re.findall(r"\d+", text)]
+
+    def flag(self, name: str) -> str:
+        """Return an option as written, with its value."""
+        return f"--{name}={self.written[name]}"
 
     @property
     def ranked(self) -> bool:
@@ -293,7 +340,9 @@ class Launched:
         if place[:1] == ("volumes",):
             # Kubernetes replaces $(NAME) in commands only. Options override a configuration file.
             is_script = place == self.launch.path
-            hint = re.sub(r"\$\((\w+)\)", r"$\1", hint) if is_script else hint.replace("write", "pass")
+            hint = (
+                re.sub(r"\$\((\w+)\)", r"$\1", hint) if is_script else hint.replace("write", "pass")
+            )
         warn = warn or self.raw.may_be_skipped
         return self.role.error(place, message, hint, code=code, warn=warn)
 

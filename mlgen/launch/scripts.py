@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import dropwhile
 
-from mlgen.launch.ranks import at_flag
+from mlgen.launch._old import at_flag
 from mlgen.launch._old import (
     FOREVER,
     LAUNCHERS,
