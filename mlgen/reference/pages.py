@@ -61,7 +61,7 @@ def page(topic: str = "", *, recursive: bool = False) -> str:
         return _filled("framework.txt", known=facts(topic), options=fields.options(topic))
     every, known = rules.named(), ""
     if topic in problem_codes.names():
-        of_code = rules.by_code().get(topic, [])
+        of_code = [every[name] for name in rules.by_code().get(topic, ())]
         known = _filled("code.txt", known=problem_codes.explanation(topic), rules=of_code)
     if topic in every:
         known += "\n" * bool(known) + _filled("rule.txt", rule=every[topic])
@@ -155,16 +155,16 @@ def problems_page(formats: Mapping[str, str]) -> str:
         codes=codes,
         formats=formats,
         excusable_errors=EXCUSABLE_ERRORS,
-        with_rules=rules.by_code(),
+        with_rules={rules.problems_of(rule)[0].code for rule in rules.by_subject()},
     )
 
 
 def rules_page() -> str:
     """Return the page of all rules, each below the code of its first problem."""
     groups: dict[str, list[rules.AnyRule]] = {}
-    for code, found in sorted(rules.by_code().items()):
-        own = [rule for rule in found if next(rules.problems_of(rule)).code == code]
-        groups |= {code: own} if own else {}
+    for rule in rules.by_subject():
+        groups.setdefault(rules.problems_of(rule)[0].code, []).append(rule)
+    groups = dict(sorted(groups.items()))
     return _filled("rules.md", groups=groups)
 
 
@@ -197,6 +197,7 @@ def _filled(template: str, **values: Any) -> str:
         "plain": lambda text: LINK.sub(r"\1", text).replace("`", ""),
         "shared_with_roles": fields.shared_with_roles,
         "valued": _valued,
+        "without_texts": rules.WITHOUT_TEXTS,
         "wrapped": _wrapped,
     }
     text = pages.page(f"reference/{template}", **functions, **values)

@@ -1,6 +1,7 @@
 """Rules by name and by code, and the problems of their examples, for `mlgen explain` and `docs/`."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -10,32 +11,51 @@ from typing import Any
 from mlgen import frameworks, pipeline
 from mlgen.documents.files import Text
 from mlgen.problems import Problem
+from mlgen.resources import prepared
 from mlgen.result import Options
 from mlgen.rules import Rule, Rules, job_file
 
 AnyRule = Rule[Any, Any]
 
+WITHOUT_TEXTS = sys.flags.optimize > 1
+"""True if Python omits docstrings, which are the texts of rules."""
+
 
 def named() -> dict[str, AnyRule]:
-    """Return all rules by name."""
+    """Return all rules by name, sorted."""
     for name in frameworks.names():  # the pipeline imports all other modules with rules
         import_module(f"{frameworks.__name__}.{name}")
-    return {rule.name: rule for rule in Rules.every}
+    return {rule.name: rule for rule in sorted(Rules.every, key=lambda rule: rule.name)}
 
 
-def by_code() -> dict[str, list[AnyRule]]:
-    """Return the rules of each code. A rule has the codes of its wrong examples, which are run."""
-    found: dict[str, list[AnyRule]] = {}
-    for rule in sorted(named().values(), key=lambda rule: (rule.subject, rule.name)):
-        for code in dict.fromkeys(each.code for each in problems_of(rule)):
-            found.setdefault(code, []).append(rule)
+def by_subject() -> list[AnyRule]:
+    """Return all rules, sorted by subject and name."""
+    return sorted(named().values(), key=lambda rule: rule.subject)
+
+
+def by_code() -> Mapping[str, list[str]]:
+    """Return the names of the rules of each code, from the wheel or `computed`."""
+    part = prepared("rules")
+    found: Mapping[str, list[str]] = computed() if part is None else part.BY_CODE
     return found
 
 
-def problems_of(rule: AnyRule) -> Iterator[Problem]:
-    """Yield the problems of the wrong examples of a rule."""
-    for example in rule.texts.wrong:
-        yield from problems(example)
+@cache
+def computed() -> dict[str, list[str]]:
+    """Return the names of the rules of each code.
+
+    A rule has the codes of its wrong examples. To run those of all rules takes seconds.
+    """
+    found: dict[str, list[str]] = {}
+    for rule in by_subject():
+        for code in dict.fromkeys(problem.code for problem in problems_of(rule)):
+            found.setdefault(code, []).append(rule.name)
+    return found
+
+
+def problems_of(rule: AnyRule) -> list[Problem]:
+    """Return the problems of the wrong examples of a rule."""
+    return [problem for example in rule.texts.wrong for problem in problems(example)]
 
 
 @cache

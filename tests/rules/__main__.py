@@ -87,27 +87,28 @@ def main():
         for (kind, _), found in zip(inputs, each, strict=True)
         for name in {name for name, _ in found}
     )
-    return table(named, [*folders], Counter(kind for kind, _ in inputs), fired)
+    return table([*folders], Counter(kind for kind, _ in inputs), fired)
 
 
-def table(named, kinds, sizes, fired):
+def table(kinds, sizes, fired):
     """Print the number of inputs on which each rule fired, and return the exit status."""
-    from mlgen.reference.rules import by_code
+    from mlgen.reference import rules
 
-    codes = by_code()
-    print(f"{len(named)} rules. A number counts the inputs with a problem of the rule, of these:")
+    codes = rules.by_code()
+    print(f"Of {len(rules.by_subject())} rules, each with its number of inputs with a problem, of:")
     print(", ".join(f"{sizes[kind]} {kind}" for kind in kinds))
     print("A rule must not fire on a right input (!), and one that fires on none needs a source.\n")
     rows = [["subject", "rule", "codes", *kinds, ""]]
-    for rule in sorted(named.values(), key=lambda rule: (rule.subject, rule.name)):
+    for rule in rules.by_subject():
         counts = [fired[rule.name, kind] for kind in kinds]
-        of_rule = ",".join(code for code, found in codes.items() if rule in found)
+        of_rule = ",".join(code for code, found in codes.items() if rule.name in found)
         mark = "!" if fired[rule.name, RIGHT] else "" if any(counts) else "never"
         numbers = [str(count or "-") for count in counts]
         rows.append([rule.subject, rule.name, of_rule, *numbers, mark])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join(cells).rstrip())
     return int(any(row[-1] == "!" for row in rows))
 
 
