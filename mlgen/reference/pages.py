@@ -162,7 +162,7 @@ def problems_page(formats: Mapping[str, str]) -> str:
 def rules_page() -> str:
     """Return the page of all rules, each below the code of its first problem."""
     groups: dict[str, list[rules.AnyRule]] = {}
-    for rule in rules.by_subject():
+    for rule in rules.named().values():
         groups.setdefault(rules.problems_of(rule)[0].code, []).append(rule)
     groups = dict(sorted(groups.items()))
     return _filled("rules.md", groups=groups)

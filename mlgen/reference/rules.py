@@ -1,4 +1,4 @@
-"""Rules by name and by code, and the problems of their examples, for `mlgen explain` and `docs/`."""
+"""Rules by name and code, and the problems of their examples, for `mlgen explain` and `docs/`."""
 
 import sys
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ def problems_of(rule: AnyRule) -> list[Problem]:
 
 @cache
 def problems(example: str) -> list[Problem]:
-    """Return the problems of an example, without places, because a reader sees only a part of it."""
+    """Return the problems of an example, without places: a reader sees only a part of it."""
     found = pipeline.attempt([Text("job.yaml", job_file(example))], Options()).problems
     return [replace(problem, place=None) for problem in found]
 
