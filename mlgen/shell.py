@@ -94,7 +94,7 @@ def text_index(words: Sequence[str], start: int = 0) -> int | None:
         letters = "" if words[index].startswith("--") else words[index][1:]
         runs_text = runs_text or "c" in letters
         index += 2 if set(letters) & set("oO") else 1
-    if words[index : index + 1] == ["--"]:  # ends the options
+    if index < len(words) and words[index] == "--":  # ends the options
         index += 1
     return index if runs_text and index < len(words) else None
 

@@ -582,7 +582,7 @@ def local() -> dict[str, list[str]]:
         "checks/operators.py: pattern": [
             pattern for _, pattern, _ in (*operators.FILES, *operators.VARIABLES)
         ],
-        "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.RULES],
+        "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.USES],
         r'checks/references.py: rf"{re.escape(job.name)}-.+-\d+"': [r"a-.+-\d+"],
         "checks/storage.py: pattern": [data(CLUSTER, "checkpoints"), data(CLUSTER, "lost")],
         'checks/storage.py: row["like"]': [row["like"] for row in data(CLUSTER, "git")],

@@ -13,10 +13,20 @@ from itertools import chain
 from math import prod
 from typing import Any
 
-from mlgen.checks._facts import FACTS, at_pod, holders, in_job_file, problem
+from mlgen.checks.amounts import bytes_of
+from mlgen.checks.cluster_facts import FACTS, at_pod, problem
+from mlgen.checks.job_file import holders, in_job_file
 from mlgen.checks.operators import own_labels, pod_labels
-from mlgen.checks.pods import POD, Located, Objects, Pods, name_of, role_path, value_at
-from mlgen.checks.sense import bytes_of, command_words
+from mlgen.checks.pods import (
+    POD,
+    Located,
+    Objects,
+    Pods,
+    command_words,
+    name_of,
+    role_path,
+    value_at,
+)
 from mlgen.jobfile.operators import is_of_job
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.merge import KEYS

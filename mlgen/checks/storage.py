@@ -11,10 +11,11 @@ from dataclasses import replace
 from itertools import accumulate, chain, islice
 from typing import Any
 
-from mlgen.checks._facts import FACTS, at_pod, holders, in_job_file, problem
+from mlgen.checks.amounts import few_bytes
 from mlgen.checks.cluster import node_count, own_terms
-from mlgen.checks.pods import Located, Objects, Pods, value_at
-from mlgen.checks.sense import command_words, few_bytes
+from mlgen.checks.cluster_facts import FACTS, at_pod, problem
+from mlgen.checks.job_file import holders, in_job_file
+from mlgen.checks.pods import Located, Objects, Pods, command_words, value_at
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.rows import mapping

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from shlex import quote
 from typing import Any
 
-from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, SourceValue
+from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, SourceValue, no_ssh_keys
 from mlgen.dialects._kubeflow_common import (
     Rules,
     dialect,
@@ -22,6 +22,7 @@ from mlgen.dialects._kubeflow_common import (
     policy_field,
     require_one,
     run_policy,
+    warn_of_container,
     warn_of_template,
     warn_of_worker_restarts,
     with_job_label,
@@ -75,7 +76,11 @@ def write_job(builder: Builder, rules: Rules) -> None:
         _write_launcher_restarts(builder, restart)
         worker_restart = worker.get("restartPolicy") if worker else NOTHING
         if rules.transport != "ssh" and worker_restart.value in ("Never", "ExitCode"):
-            builder.report("always-restarted", worker_restart)
+            builder.warn(
+                worker_restart,
+                "a failed worker restarts, because mpirun needs all workers",
+                "write restartPolicy: OnFailure. The launcher determines the outcome of the job",
+            )
     _warn_of_templates(builder, replica_types, version)
     for name in ("mpiDistribution", "mpiImplementation"):
         source = builder.spec.get(name)
@@ -127,7 +132,8 @@ def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     if replicas.value:
         replica_types["worker"] = worker
     elif rules.transport == "ssh":
-        builder.report("no-workers", replicas or worker)
+        message = "the Worker requires replicas, at least 1"
+        builder.refuse(replicas or worker, message, "set replicas, or remove the Worker")
     for role, replica_type in replica_types.items():
         template = with_job_label(replica_type.get("template"))
         main = _main_container(builder, role, template)
@@ -137,7 +143,8 @@ def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
         command, args = main.get("command"), main.get("args")
         runs_sleep = role == "worker" and rules.transport != "ssh" and not command.value
         if runs_sleep and args.value:
-            builder.report("lone-args", args)
+            message = "the operator runs sleep in a worker without a command, and ignores its args"
+            builder.warn(args, message, "remove args, or set command")
             main = _without_fields(main, "args")
         builder.role(role, template, main)
     if replicas.value:
@@ -150,14 +157,15 @@ def _main_container(builder: Builder, role: str, template: SourceValue) -> Sourc
     containers, name = template.get("spec", "containers"), builder.spec.get("mainContainer")
     for container in containers.items():
         if not container.get("image").value:
-            builder.report("no-image", container)
+            builder.refuse(container, "the container has no image", "set image")
     for container in containers.items():
         if name and container.value["name"] == name.value:
             return container
     if name.value and role == "worker" and len(containers.value) == 1:
-        builder.report("container-name", containers.get(0, "name"), name=name.value)
+        warn_of_container(builder, containers.get(0), name.value)
     elif name.value and role == "worker":
-        builder.report("no-main-container", name)
+        message = f'no container of the Worker has the name "{name.value}"'
+        builder.refuse(name, message, "name the container in which mpirun starts processes")
     return containers.get(0)
 
 
@@ -207,7 +215,12 @@ def _write_framework(
     if works.value:
         builder.put(("spec", "options", "runLauncherAsWorker"), works)
         if rules.transport == "ssh" and INDEX_LABEL in str(replica_types["worker"].value):
-            builder.report("shifted-index", replica_types["worker"].get("template"))
+            builder.warn(
+                replica_types["worker"].get("template"),
+                "with runLauncherAsWorker, the label replica-index of the operator's workers "
+                "begins at 1, but here at 0",
+                "add 1 to it in the program",
+            )
     if is_elastic:
         _write_elastic(builder, launcher, int(bool(works.value)))
 
@@ -280,8 +293,7 @@ def _write_ssh(builder: Builder, replica_types: Mapping[str, SourceValue]) -> No
         builder.put(("spec", "roles", "worker", "port"), port)
     namespace = builder.resource.get("metadata", "namespace").value
     option = f" -n {quote(str(namespace))}" if namespace else ""
-    secret = f"{builder.name}-ssh"
-    builder.report("ssh-keys", builder.spec, secret=secret, option=option, quoted=quote(secret))
+    builder.warn(builder.spec, *no_ssh_keys("the operator", f"{builder.name}-ssh", option))
 
 
 def _write_worker_restarts(builder: Builder, restart: SourceValue) -> None:
@@ -354,7 +366,8 @@ def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue
     fields = [spec.get(name) for name in ("gpus", "processingUnits", "replicas")]
     totals = [total for total in fields if total]
     if len(totals) > 1:
-        builder.report("two-totals", totals[1])
+        message = "gpus, processingUnits and replicas are mutually exclusive"
+        builder.refuse(totals[1], message, "keep one of them")
     if len(totals) != 1:
         return NOTHING, NOTHING
     (total,) = totals
@@ -366,9 +379,15 @@ def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue
     per_node = spec.get(f"{field}PerNode")
     most = per_node.value or UNITS_PER_NODE[field]
     if total.value > most and total.value % most:
-        builder.report("uneven-units", total, most=most, field=field)
+        message = f"{total.value} is not a multiple of {most}, the number of {field} per node"
+        builder.refuse(total, message, f"write a multiple of {most}, or set {field}PerNode")
     if not per_node:
-        builder.report("assumed-units", total, most=most, field=field)
+        builder.warn(
+            total,
+            f"the operator's configuration sets the number of {field} per node; "
+            f"mlgen assumes {most}",
+            f"set {field}PerNode",
+        )
     workers = max(total.value // most, 1)
     return SourceValue(workers, total.path), SourceValue(min(total.value, most), total.path)
 

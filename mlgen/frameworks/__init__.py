@@ -70,7 +70,7 @@ class Framework:
 
         rules = self.rules or {}
         ports = {name: row["port"] for name, row in rules.items() if "port" in row}
-        planner = Planner(job, ports, ranked=self.ranked)
+        planner = Planner(job, ports, ranked=self.ranked, idle=self.idle_roles(job))
         planner.require(*(name for name, row in rules.items() if "required" in row))
         planner.single(*(name for name, row in rules.items() if "single" in row))
         if any(name not in job.roles for name, row in rules.items() if "required" in row):
@@ -96,17 +96,17 @@ class Framework:
         filled: dict[str, Any] = _filled(self.first_job, numbers)
         return filled
 
-    def idle_roles(self, job: TrainingJob) -> set[str]:
+    def idle_roles(self, job: TrainingJob) -> frozenset[str]:
         """Return the roles of a job that do not compute."""
         rules = self.rules or {}
         names = {name if name in rules else self.others for name in job.roles}
-        return {
+        return frozenset(
             name
             for name, row in rules.items()
             if "idle" in row
             and not job.options.get(row.get("works_with", ""))
             and row.get("idle_with", name) in names
-        }
+        )
 
 
 def _filled(value: Any, numbers: Mapping[str, Any]) -> Any:

@@ -10,8 +10,7 @@ from functools import cache
 from typing import Any
 
 from mlgen.documents.document import UNWRITTEN, Document, Mark
-from mlgen.frameworks._tables import problem
-from mlgen.problems import Problem, ValuePath
+from mlgen.problems import Problem, ValuePath, error, warning
 from mlgen.resources import table
 
 OPTIONS: ValuePath = ("spec", "options")
@@ -49,13 +48,16 @@ def with_deprecated(current: Mapping[str, Any], new_names: Mapping[str, str]) ->
 
 def deprecations(document: Document, new_names: Mapping[str, str]) -> list[Problem]:
     """Return a warning for each old name in a document; an error if both names are set."""
-    options = _options(document)
-    rules = {old: "both-names" if new in options else "old-name" for old, new in new_names.items()}
-    return [
-        document.located(problem(rule, old=old, new=new_names[old]), key=True)
-        for old, rule in rules.items()
-        if old in options
-    ]
+    options, found = _options(document), []
+    for old in new_names.keys() & options.keys():
+        new, path = new_names[old], ("options", old)
+        problem = warning(
+            path, f"{old} is deprecated: its new name is {new}", f"write {new}", "deprecated"
+        )
+        if new in options:
+            problem = error(path, f"{old} and {new} are mutually exclusive", f"remove {old}")
+        found.append(document.located(problem, key=True))
+    return found
 
 
 def with_current_names(document: Document, new_names: Mapping[str, str]) -> Document:

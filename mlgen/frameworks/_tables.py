@@ -1,10 +1,9 @@
 """The tables of this package, `schemas/frameworks/*.json`, as Python values."""
 
-from typing import Any
-
 from mlgen.problems import Problem, ValuePath, from_row
 from mlgen.resources import table
 from mlgen.topology import INDEX, PodField
+
 
 def variables(name: str, **values: object) -> dict[str, str | PodField]:
     """Return the environment variables of a row of `schemas/frameworks/variables.json`.

@@ -9,17 +9,11 @@ with its status. Without a submitter, the head's command must start Ray and run 
 https://docs.ray.io/en/latest/cluster/cli.html
 """
 
-import re
-from collections.abc import Iterator
 from functools import partial
 
-from mlgen.launch._old import at_flag
-from mlgen.launch._old import Launch, launches_of, words_of
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.problems import Problem
-from mlgen.shell import is_python
+from mlgen.launch.line import Launch, lines_of
 from mlgen.topology import ConfigFiles, Mount, PodField, Wait
 
 DASHBOARD, CLIENT = 8265, 10001
@@ -47,7 +41,9 @@ def lay_out(planner: Planner) -> None:
     leader = "submitter" if "submitter" in job.roles else "head"
     planner.decider(leader, [leader])
     if not (job.roles[leader].command or job.roles[leader].args):
-        planner.report("ray-no-command", leader=leader)
+        message = f"no role runs the training: {leader} has no command"
+        hint = "add submitter: {command: [ray, job, submit, --, python, train.py]}"
+        planner.report(("roles", leader), message, hint)
     head, serves = job.roles["head"], leader == "submitter"
     name = job.options.get("headService")
     aliases = {name: None} if name else {}
@@ -62,7 +58,6 @@ def lay_out(planner: Planner) -> None:
             waits=(_wait(planner, "port", planner.port(head)),),
         )
     for submitter in planner.specs("submitter"):
-        planner.collector.extend(_submission(submitter))
         once = _submits_once(submitter)
         nodes = 1 + sum(worker.replicas for worker in groups)
         counts = once and job.options.get("waitForWorkers")
@@ -85,38 +80,19 @@ def _submits_once(submitter: RoleSpec) -> bool:
     the ID of the first submission, it follows that one. Ray only rejects an ID that exists:
     https://github.com/ray-project/kuberay/issues/2154
     """
-    launches = launches_of(submitter) if submitter.command else ()
+    lines = lines_of(submitter)
     patched = any("command" in patch for patch in submitter.container_patches)
     return (
-        words_of(submitter)[:3] == ("ray", "job", "submit")
+        lines.words[:3] == ("ray", "job", "submit")
+        and bool(submitter.command)
         and not patched
-        and not OWN_SUBMISSION & set(launches[0].options)
+        and not OWN_SUBMISSION & set(lines.launches[0].options)
     )
-
-
-def _submission(submitter: RoleSpec) -> Iterator[Problem]:
-    """Warn of a submitter that does not submit, or does not wait until the training has ended.
-
-    RAY_ADDRESS is the address of the job API. ray.init() cannot connect to it, but to `ray://`:
-    https://github.com/ray-project/ray/issues/35010
-    """
-    words = words_of(submitter)
-    texts = [*words, *map(str, submitter.env.values())]
-    submits = any(re.search("submi(t|ssion)|ray://", text.lower()) for text in texts)
-    launches = launches_of(submitter)
-    runs_python = bool(words) and is_python(words[0])
-    if not submits and (launches or runs_python):
-        runs_ray = launches and launches[0].program == "ray"
-        trains = "python, train.py" if runs_ray else ", ".join(words)
-        yield problem("ray-no-submission", words=trains)
-    for launch in launches:
-        if launch.script[:2] == ("job", "submit") and "no_wait" in launch.options:
-            yield at_flag(launch, "ray-no-wait", "submitter")
 
 
 def _start(job: TrainingJob) -> Launch:
     """Return `ray start` in the head's command; without options if the command lacks it."""
-    launches = launches_of(job.roles["head"])
+    launches = lines_of(job.roles["head"]).launches
     starts = (launch for launch in launches if launch.script[:1] == ("start",))
     return next(starts, Launch("ray", {}))
 
@@ -134,7 +110,7 @@ def _wait(planner: Planner, option: str, port: int) -> Wait:
     """
     head, start = planner.job.roles["head"], _start(planner.job)
     is_variable = option in start.options and start.number(option) is None
-    is_known = bool(start.script or not words_of(head)) and not is_variable
+    is_known = bool(start.script or not lines_of(head).words) and not is_variable
     return Wait("head", planner.hosts(head), port if is_known else None)
 
 

@@ -6,7 +6,17 @@ variables, and the values of the framework. The other modules contain rules, by 
 
 from collections.abc import Iterator
 
-from mlgen.launch import addresses, ranks, slots, variables  # noqa: F401  # they register rules
+from mlgen.launch import (  # noqa: F401  # they register rules
+    addresses,
+    exit_codes,
+    mpi,
+    options,
+    ranks,
+    ray,
+    scripts,
+    slots,
+    variables,
+)
 from mlgen.launch.role import job_roles, of_all_roles, of_launchers, of_roles
 from mlgen.problems import Problem
 from mlgen.topology import Topology

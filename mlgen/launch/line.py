@@ -37,6 +37,9 @@ COMMANDS: Any = table("launch/launchers")
     trailing: commands after training that succeed independent of the training.
     calls: patterns of calls in Python programs, the variable that these read, and the framework
         that sets it.
+    parallel_sizes: the options of programs whose product is a number of processes, which the
+        processes of the job must be a multiple of; or `in_cluster`, a number of GPUs that a program
+        requests from a cluster.
     variables: rows by the name of a variable:
         same_as: the framework's variable with the same meaning.
         counts: `replicas`, or `processes`, of which a replica can have several.
@@ -323,6 +326,11 @@ class Line:
     def program(self) -> str:
         """The name of that program, without its path; "" without one."""
         return "" if self.start is None else program(self.words[self.start])
+
+    @property
+    def path(self) -> ValuePath:
+        """The path of that program; () if unknown."""
+        return () if self.start is None or not self.paths else self.paths[self.start]
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -7,12 +7,14 @@ program may use its variables and options in other ways, so most of these rules 
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from math import prod
 
 from mlgen.jobfile import gpus
 from mlgen.kubernetes.quantity import natural
 from mlgen.launch.addresses import first_address
+from mlgen.launch.line import COMMANDS
 from mlgen.launch.role import JobRole, Launched, differs, of_launchers, of_roles
-from mlgen.problems import Problem, warning
+from mlgen.problems import Problem, listed, warning
 from mlgen.shell import is_python
 from mlgen.topology import INDEX, INDEX_NAME
 
@@ -418,3 +420,71 @@ def lone_script(role: JobRole) -> str | None:
     starts = (next((word for word in each if not word.startswith("-")), "") for each in programs)
     scripts = [word for word in starts if word.endswith(".py")]
     return scripts[0] if len(scripts) == 1 else None
+
+
+@of_roles
+def parallel_sizes(role: JobRole) -> Iterator[Problem]:
+    """Report parallel sizes of a program whose product does not fit the processes of the job.
+
+    Megatron then stops: "world size is not divisible by". verl waits for GPUs that never come.
+
+    wrong:
+        framework: pytorch
+        command:
+          - torchrun
+          - pretrain_gpt.py
+          - --tensor-model-parallel-size=8
+          - --pipeline-model-parallel-size=4
+        resources: {limits: {nvidia.com/gpu: 8}}
+        roles: {worker: {replicas: 2}}
+    wrong:
+        framework: ray
+        roles:
+          head: {}
+          worker: {replicas: 2, resources: {limits: {nvidia.com/gpu: 8}}}
+          submitter:
+            command: [ray, job, submit, --, python, -m, verl.trainer.main_ppo,
+                      trainer.nnodes=4, trainer.n_gpus_per_node=8]
+        runPolicy: {cleanPodPolicy: All}
+    right:
+        framework: pytorch
+        command:
+          - torchrun
+          - pretrain_gpt.py
+          - --tensor-model-parallel-size=8
+          - --pipeline-model-parallel-size=2
+        resources: {limits: {nvidia.com/gpu: 8}}
+        roles: {worker: {replicas: 2}}
+    """
+    settings = {setting.name: setting for setting in role.settings}
+    for row in COMMANDS["parallel_sizes"]:
+        named = (settings[name] for name in row["options"] if name in settings)
+        found = [(each, size) for each in named if (size := natural(each.value))]
+        if not found:
+            continue
+        product, path = prod(size for _, size in found), found[0][0].path
+        texts = "with " + listed([f"{each.text}={size}" for each, size in found], "and")
+        in_file = path[0] == "volumes"  # that another program may read
+        if row.get("in_cluster"):
+            have = sum(each.replicas * gpus.count(each) for each in role.job.roles.values())
+            fits = product <= have
+            message = f"{texts}, the program needs {product} GPUs, but the job has {have}"
+        else:
+            have = _processes_of(role)
+            fits = have % product == 0
+            message = f"{texts}, the number of processes must be a multiple of {product}, but it is {have}"
+        if have and not fits:
+            yield role.error(path, message, "change them, or replicas", warn=in_file)
+
+
+def _processes_of(role: JobRole) -> int:
+    """Return the number of processes that train together; 0 if it is unknown."""
+    launched = [each for each in role.launched if each.launch.launcher.in_each_pod]
+    if len(launched) != 1 or not launched[0].ranked or ":" in str(role.env.get("PET_NNODES", ":")):
+        return 0
+    launch, row = launched[0].launch, launched[0].launch.launcher
+    if row.processes in launch.options:
+        each = launch.number(row.processes) or 0
+    else:
+        each = natural(str(role.env.get("PET_NPROC_PER_NODE"))) or gpus.per_process(role.spec)
+    return launch.number(row.all_processes) or each * launched[0].replicas

@@ -1,52 +1,21 @@
-"""Check how command lines start programs: scripts of shells, and the programs of launchers.
-
-`schemas/launch/launchers.json` lists the options of each launcher, with their source.
-"""
+"""Rules about shell scripts and the programs that command lines start."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from itertools import dropwhile
 
-from mlgen.launch._old import at_flag
-from mlgen.launch._old import (
-    FOREVER,
-    LAUNCHERS,
-    MODULES,
-    PROGRAMS,
-    Launch,
-    Placed,
-    Script,
-    commands_of,
-    launches_in,
-    launches_of,
-    program_index,
-    scripts_of,
-    trains,
-    words_of,
-)
-from mlgen.launch._old import roles_of, users_of
-from mlgen.frameworks._tables import problem
-from mlgen.launch.line import COMMANDS
-from mlgen.jobfile.model import RoleSpec, TrainingJob, containers_of
-from mlgen.problems import Problem, ValuePath, listed, similar
+from mlgen.launch.line import COMMANDS, LAUNCHERS, PROGRAMS, Line, lines_of
+from mlgen.launch.role import JobRole, Launched, of_launchers, of_roles
+from mlgen.problems import Problem
 from mlgen.shell import (
     cut,
     has_carriage_returns,
     is_python,
     is_shell,
-    once,
     program,
     simple_commands,
     unclosed,
 )
-from mlgen.topology import Topology
-
-CLOSE = 0.85
-"""Similarity from which an unknown option counts as a typing error, not as a new option."""
-
-SHORTEST = 4
-"""The length from which an option is compared with others."""
 
 VARIABLE = r"\$\{?([A-Z]+_[A-Z0-9_]+)\b(?!:?[-+=?])"
 """A variable in a script, unless it has a default."""
@@ -68,324 +37,427 @@ FOLLOWING = 100
 
 DASHES = "\N{EN DASH}\N{EM DASH}"
 
-Doubts = Iterator[Problem]
 
+@of_roles
+def cut_command(role: JobRole) -> Iterator[Problem]:
+    r"""Report a line break or a blank that ends a command before its last words.
 
-def command_problems(topology: Topology) -> Doubts:
-    """Return the problems of the command lines of all roles."""
-    roles = topology.job.roles
-    ranks_by_mpi = "launcher" in roles or any(
-        not launch.launcher.in_each_pod for spec in roles.values() for launch in launches_of(spec)
-    )
-    for name, spec in roles.items():
-        words = [(script.text, script.path) for script in scripts_of(spec)]
-        breaks = [(word, path) for text, path in words if (word := cut(text))]
-        for word, path in breaks:
-            yield problem("line-break", ("roles", name, *path), word=word)
-        yield from _line_ends(spec)
-        env = {variable for role in roles_of(topology, name) for variable in role.env}
-        yield from _batch_variables(spec, env, ranks_by_mpi=ranks_by_mpi)
-        yield from _programs(spec)
-        yield from _scripts(spec)
-        yield from _daemons(topology.job, spec)
-        for launch in launches_of(spec):
-            checks = [check for check in CHECKS if not (breaks and check is _no_program)]
-            yield from (each for check in checks for each in check(topology.job, spec, launch))
+    YAML's `|` keeps line breaks, and `\` continues a line only if nothing follows it.
 
-
-def _batch_variables(spec: RoleSpec, env: Collection[str], *, ranks_by_mpi: bool) -> Doubts:
-    """Report variables of batch systems, unless the script has a default, a test or a value.
-
-    Args:
-        spec: the role.
-        env: the names of its variables from mlgen.
-        ranks_by_mpi: True if a launcher of the job gives its processes their ranks.
+    wrong:
+        framework: pytorch
+        command:
+          - bash
+          - -c
+          - |
+            python train.py
+              --lr 1e-5
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command:
+          - bash
+          - -c
+          - |
+            python train.py \
+              --lr 1e-5
+        roles: {worker: {}}
     """
-    for script in () if spec.may_have_more_env else scripts_of(spec):
-        for name in _undefined(script):
-            systems = COMMANDS["batch_systems"].items()
-            system = next((system for start, system in systems if name.startswith(start)), None)
-            known = name in spec.env or (system in LAUNCHERS and ranks_by_mpi)
-            if system and not known:
-                meanings = COMMANDS["batch_meanings"].items()
-                own = next((own for part, own in meanings if part in name and own in env), None)
-                hint = f"write ${own}" if own else f"define {name} in env"
-                path = ("roles", spec.name, *script.path)
-                yield problem("batch-variable", path, system=system, name=name, hint=hint)
+    for script in role.lines.scripts:
+        if word := cut(script.text):
+            message = f'the line break or blank before "{word}" ends the command before it'
+            hint = (
+                "end each line of the command except the last one with \\ and nothing after it,"
+                " or write >- instead of |, with all lines equally indented and without \\"
+            )
+            yield role.error(script.path, message, hint)
 
 
-@once
-def _undefined(script: Script) -> list[str]:
-    """Return the variables that a script uses without a value, a default or a test."""
-    names = dict.fromkeys(re.findall(VARIABLE, script.text))
-    text = re.sub(PRINTS, "", script.text) if names else ""
-    commands = (re.split(TESTS, command, maxsplit=1) for command in re.split(r"[\n;]", text))
-    tested = {name for _, *rest in commands for name in re.findall(NAME, " ".join(rest))}
-    own = {*re.findall(OWN, text)} | tested
-    used = {*re.findall(NAME, text)}
-    return [name for name in names if name in used and name not in own]
+@of_roles
+def line_ends(role: JobRole) -> Iterator[Problem]:
+    r"""Warn of scripts whose lines end with a carriage return, which a shell reads as text.
 
-
-def _programs(spec: RoleSpec) -> Doubts:
-    """Report programs that pods do not have, and words that cannot be a program or an option."""
-    tests = any(re.search(PROGRAM_TESTS, script.text) for script in scripts_of(spec))
-    for row, path, values in _of_programs(commands_of(spec), tests=tests):
-        yield problem(row, ("roles", spec.name, *path), **values)
-
-
-@once
-def _of_programs(
-    commands: Sequence[Placed], *, tests: bool
-) -> Iterator[tuple[str, ValuePath, dict[str, str]]]:
-    """Yield the rows of these problems, their paths below the role, and their values."""
-    for placed in commands:
-        words = [word for word, _ in placed]
-        for word, path in placed:
-            if re.match(rf"[{DASHES}][a-zA-Z]", word):
-                meant = f"--{word.lstrip(DASHES)}"
-                yield "other-dash", path, {"word": word, "meant": meant}
-        start = program_index(words)
-        if start is None:
-            continue
-        name, following = program(words[start]), words[start + 1 :]
-        at = placed[start][1]
-        system = COMMANDS["system_programs"].get(name)
-        if system and not tests:
-            yield "needs-system", at, {"flag": name, "system": system}
-        command = next((each for each in PROGRAMS if each[:-1] == (name,)), None)
-        if command and following and following[0].endswith(".py"):
-            meant = " ".join((*command, following[0]))
-            yield "no-subcommand", at, {"name": name, "word": following[0], "meant": meant}
-        options = [*dropwhile(lambda word: re.fullmatch(r"-[^m]\w*", word), following), ""]
-        if not is_python(name) or options[0] != "-m" or not options[1]:
-            continue
-        module = options[1]
-        package = module.partition(".")[0]
-        own = [each for each in MODULES if each.partition(".")[0] == package]
-        close = similar(module, own, CLOSE)
-        if module.endswith(".py") or "/" in module:
-            yield "module-of-file", at, {"word": module}
-        elif close and module != close and not module.startswith(f"{close}."):
-            yield "unknown-module", at, {"module": module, "meant": close}
-
-
-def _scripts(spec: RoleSpec) -> Doubts:
-    """Report scripts that a shell rejects, and training that is an argument of another command."""
-    for script in scripts_of(spec):
-        path, quote = ("roles", spec.name, *script.path), unclosed(script.text)
-        commands = simple_commands(script.text)
-        if quote:
-            yield problem("unclosed-quote", path, quote=quote)
-        elif script.text.strip() and not commands:
-            yield problem("only-comments", path)
-        for words in commands:
-            before = program(words[0]) in COMMANDS["before_training"] and "--" not in words
-            starts = range(1, min(len(words), FOLLOWING)) if before else ()
-            at = next((index for index in starts if _is_started(words[index:])), None)
-            if at:
-                texts = {"word": words[at], "name": words[0]}
-                yield problem("not-separated", path, **texts)
-
-
-def _line_ends(spec: RoleSpec) -> Doubts:
-    """Report scripts whose lines end with a carriage return."""
-    paths = {script.path: None for script in scripts_of(spec) if "\r\n" in script.text}
-    for name, volume in spec.volumes.items():
+    wrong:
+        framework: pytorch
+        command: [bash, -c, "cd /code\r\npython train.py\r\n"]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [bash, -c, "cd /code\npython train.py\n"]
+        roles: {worker: {}}
+    """
+    paths = {script.path: None for script in role.lines.scripts if "\r\n" in script.text}
+    for name, volume in role.spec.volumes.items():
         for file, text in (volume.get("files") or {}).items():
             if has_carriage_returns(file, text):
                 paths["volumes", name, "files", file] = None
     for path in paths:
-        yield problem("line-ends", ("roles", spec.name, *path))
-
-
-def _daemons(job: TrainingJob, spec: RoleSpec) -> Doubts:
-    """Report a last command that continues in the background, and workers without sshd."""
-    commands = [[word for word, _ in placed] for placed in commands_of(spec)]
-    last = commands[-1] if commands else [""]
-    path = ("roles", spec.name, "command")
-    daemon = program(last[0]) == "sshd" and not any(re.match(r"-\w*[Ddt]", word) for word in last)
-    if daemon or (last[0] == "service" and last[-1] == "start"):
-        yield problem("daemon", path, command=" ".join(last))
-    by_ssh = job.options.get("transport") == "ssh" and spec.name == "worker"
-    several = [each for template in spec.templates for each in containers_of(template)]
-    # Without a command, the entrypoint of the image may start sshd.
-    replaces = spec.command and len(commands) == 1 and not several
-    if by_ssh and replaces and re.match(FOREVER, " ".join(last)):
-        yield problem("no-sshd", path, command=" ".join(last))
-
-
-def _is_started(words: Sequence[str]) -> bool:
-    """Return True for words that begin with python or a launcher, and name a Python script."""
-    named = is_python(words[0]) or any(program(words[0]) == each[0] for each in PROGRAMS)
-    return named and any(word.endswith(".py") for word in words[1:]) and trains(words)
-
-
-def _no_program(_: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
-    """Report a launcher without a program, if all of its options are known."""
-    row, submits = launch.launcher, launch.script == ("job", "submit")
-    if (launch.script and not submits) or {*row.without_program} & {*launch.options}:
-        return
-    names = {
-        name for name in launch.options if not name.startswith(tuple(f"{p}_" for p in row.pairs))
-    }
-    if names <= row.known:
-        yield at_flag(launch, "no-program", spec.name)
-
-
-def _kind_of_program(_: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
-    """Report a program that the launcher cannot start, or that is a launcher itself."""
-    row, script = launch.launcher, launch.script
-    word = script[0] if script else ""
-    if launch.inner and launch.inner not in row.may_start:
-        yield at_flag(launch, "launcher-in-launcher", spec.name, inner=launch.inner)
-    elif row.runs_python and "module" in launch.options and word.endswith(".py"):
-        yield at_flag(launch, "module-of-file", spec.name, word=word)
-    elif row.runs_python and not {"module", "no_python"} & {*launch.options}:
-        if is_python(word):
-            end = next(
-                (i for i, each in enumerate(script[1:], 1) if not re.match(r"-(?!m$)", each)), 1
-            )
-            words = " ".join(script[:end])
-            yield at_flag(launch, "python-of-python", spec.name, word=word, words=words)
-        elif is_shell(word) or word.endswith(".sh"):
-            yield at_flag(launch, "python-of-shell", spec.name, word=word)
-    elif script[1:] and re.fullmatch(r"[A-Z][A-Z0-9_]*|\d+", word):
-        yield at_flag(launch, "value-as-program", spec.name, word=word)
-    elif launch.program in ("mpirun", "horovodrun") and re.fullmatch(r"[\w-]+\.py", word):
-        yield at_flag(launch, "script-without-python", spec.name, word=word)
-
-
-def _flags(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
-    """Report misspelled options, options of another implementation, and of missing systems.
-
-    argparse accepts unique beginnings of options:
-    https://docs.python.org/3/library/argparse.html#allow-abbrev
-    """
-    row, known = launch.launcher, launch.launcher.known
-    own = job.options.get("implementation", "OpenMPI")
-    for name, written in launch.written.items():
-        raw = written.lstrip("-").replace("-", "_")
-        dash = "_" if "_" in written and "_" in row.separators else row.separators[0]
-        close = raw if raw in known else similar(raw, known, CLOSE) or _meant(raw, launch)
-        strange = re.search(rf"[^a-zA-Z0-9{row.separators}]", written.lstrip("-"))
-        # argparse rejects the beginning of several options.
-        starts = {row.aliases.get(each, each) for each in known if each.startswith(raw)}
-        is_start = len(starts) == 1 or (starts and not row.modules)
-        misspelled = strange if raw in known else not is_start
-        if len(raw) >= SHORTEST and close and misspelled and " " not in written:
-            meant = f"--{close.replace('_', dash)}"
-            yield at_flag(launch, "unknown-flag", spec.name, flag=written, meant=meant)
-        others = [each for each, names in row.only.items() if raw in names]
-        if others and own not in others and "launcher" in job.roles:
-            values = {"flag": written, "others": listed(others, "and"), "first": others[0]}
-            yield at_flag(launch, "other-implementation", spec.name, own=own, **values)
-        pattern, right = row.values.get(name, ("(?s).*", ""))
-        value = launch.literal(name)
-        if value is not None and not re.fullmatch(pattern, value):
-            yield at_flag(launch, "bad-value", spec.name, flag=written, value=value, right=right)
-        system = row.needs.get(f"{name}={launch.options[name]}")
-        if system:
-            flag = f"{written}{'=' if launch.options[name] else ''}{launch.options[name]}"
-            yield at_flag(launch, "needs-system", spec.name, flag=flag, system=system)
-
-
-def _meant(raw: str, launch: Launch) -> str:
-    """Return the option with the meaning that an option has in other launchers; "" for none."""
-    own = launch.launcher
-    for row in LAUNCHERS.values() if own.flags and raw not in own.known else ():
-        for column in ("nodes", "rank", "processes", "all_processes", "port"):
-            if getattr(row, column) == raw:
-                total = own.all_processes if column == "processes" else ""
-                return getattr(own, column) or total or ""
-    return ""
-
-
-def _mpi(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
-    """Report a launcher in the workers, and a root user whom Open MPI refuses.
-
-    `kubectl exec` also starts processes in a worker that runs another program.
-    """
-    reached = job.options.get("transport") != "ssh"
-    several = not launch.launcher.in_each_pod and launch.program != "ray"
-    launcher = job.roles.get("launcher")
-    if not launcher or not several:
-        return
-    waits = bool(re.match(FOREVER, " ".join(words_of(launcher))))
-    if spec.name == "worker" and (
-        waits or any(each.program == launch.program for each in launches_of(launcher))
-    ):
-        found = at_flag(launch, "launcher-in-worker", spec.name)
-        yield replace(found, warning=found.warning or reached)
-    if spec is launcher and "worker" in job.roles:
-        own = words_of(job.roles["worker"])
-        if own and own == launch.script:
-            path = ("roles", "worker", "command")
-            yield replace(problem("program-in-worker", path, text=" ".join(own)), warning=reached)
-    is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
-    allowed = "allow_run_as_root" in launch.options or "ALLOW_RUN_AS_ROOT" in repr(spec)
-    if (
-        launch.program == "mpirun"
-        and spec is launcher
-        and 0 in users_of(job, spec)
-        and is_open_mpi
-        and not (allowed or spec.may_have_more_env)
-    ):
-        yield at_flag(launch, "root-refused", spec.name)
-
-
-def _ray_port(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
-    """Report a port of the head at which it does not listen."""
-    head = job.roles.get("head")
-    found = re.search(r":(\d{1,5})/?$", address := launch.literal("address") or "")
-    if not (found and head and job.framework == "ray") or job.network.on_host:
-        return
-    if not re.search(r"-head-0\b", address[: found.start()]):
-        return
-    starts = [each for each in launches_of(head) if each.script[:1] == ("start",)]
-    option = "port" if launch.script[:1] == ("start",) else "dashboard_port"
-    known = all(option not in each.options or each.number(option) for each in starts)
-    default = (head.port or 6379) if option == "port" else 8265
-    own = next((number for each in starts if (number := each.number(option))), default)
-    if (starts or not words_of(head)) and known and int(found[1]) != own:
-        flag = f"--address={launch.options['address']}"
-        right = flag.replace(f":{found[1]}", f":{own}")
-        yield at_flag(launch, "ray-other-port", spec.name, flag=flag, own=own, right=right)
-
-
-def _ray(job: TrainingJob, spec: RoleSpec, launch: Launch) -> Doubts:
-    """Report `ray start` that ends at once or starts a second head, and options of a program.
-
-    Without `--`, ray job submit reads options anywhere (python/ray/dashboard/modules/job/cli.py).
-    """
-    commands = commands_of(spec)
-    if launch.program != "ray":
-        return
-    yield from _ray_port(job, spec, launch)
-    if launch.script[:1] == ("start",):
-        if "block" not in launch.options and launches_in(commands[-1]) == (launch,):
-            yield at_flag(launch, "ray-not-blocking", spec.name)
-        if job.framework == "ray" and spec.name != "head" and "head" in launch.options:
-            yield at_flag(launch, "ray-second-head", spec.name, role=spec.name)
-        host = launch.options.get("dashboard_host", "127.0.0.1")
-        if spec.name == "head" and "submitter" in job.roles and host in ("127.0.0.1", "localhost"):
-            yield at_flag(launch, "ray-dashboard", spec.name)
-    elif launch.script[:2] == ("job", "submit") and not launch.dashed:
-        words = launch.script[2:]
-        words = words[: words.index("--")] if "--" in words else words
-        flags = (word for word in words if re.match(r"--?[a-zA-Z]", word))
-        names = {flag: flag.lstrip("-").partition("=")[0].replace("-", "_") for flag in flags}
-        flag = next(
-            (flag for flag, name in names.items() if name not in launch.launcher.known), None
+        yield role.warning(
+            path,
+            "the lines end with \\r\\n, and \\r becomes a part of the last word of each line",
+            "write \\n instead of \\r\\n, for example with dos2unix, or as a block after |",
         )
-        if flag:
-            yield at_flag(launch, "ray-no-dashes", spec.name, flag=flag, word=words[0])
 
 
-CHECKS: tuple[Callable[[TrainingJob, RoleSpec, Launch], Doubts], ...] = (
-    _no_program,
-    _kind_of_program,
-    _flags,
-    _mpi,
-    _ray,
-)
-"""The rules for each launcher that a role runs."""
+@of_roles
+def batch_variable(role: JobRole) -> Iterator[Problem]:
+    """Warn of variables of batch systems, which are empty in a pod: a copy of a Slurm script.
+
+    A script may have a default, a test or a value for them, and programs of mpirun have its
+    variables.
+
+    wrong:
+        framework: pytorch
+        command: [bash, -c, "python train.py --nodes $SLURM_NNODES"]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [bash, -c, "python train.py --nodes ${SLURM_NNODES:-1}"]
+        roles: {worker: {}}
+    """
+    systems = COMMANDS["batch_systems"]
+    for script in () if role.spec.may_have_more_env else role.lines.scripts:
+        text = re.sub(PRINTS, "", script.text)
+        found = dict.fromkeys(re.findall(VARIABLE, text))
+        names = [name for name in found if name.startswith(tuple(systems))]
+        parts = re.split(r"[\n;]", text) if names else []
+        tested = " ".join(rest for part in parts for rest in re.split(TESTS, part, maxsplit=1)[1:])
+        known = {*role.spec.env, *re.findall(OWN, text), *re.findall(NAME, tested)}
+        for name in (name for name in names if name not in known):
+            system = next(system for start, system in systems.items() if name.startswith(start))
+            if system in LAUNCHERS and _starts_by_mpi(role):
+                continue
+            meanings = COMMANDS["batch_meanings"].items()
+            own = next((own for part, own in meanings if part in name and own in role.env), None)
+            hint = f"write ${own}" if own else f"define {name} in env"
+            yield role.warning(script.path, f"{system} sets {name}, so it is empty in a pod", hint)
+
+
+def _starts_by_mpi(role: JobRole) -> bool:
+    """Return True if a launcher of the job starts processes in other pods."""
+    launches = (each for spec in role.job.roles.values() for each in lines_of(spec).launches)
+    return "launcher" in role.job.roles or any(not each.launcher.in_each_pod for each in launches)
+
+
+@of_roles
+def other_dash(role: JobRole) -> Iterator[Problem]:
+    r"""Report options with a dash of a word processor or web page, which no program knows.
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, "\u2013nnodes=1", train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [torchrun, --nnodes=1, train.py, --prompt, "a \u2013 b"]
+        roles: {worker: {}}
+    """
+    for line in role.lines.lines:
+        for word, path in zip(line.words, line.paths, strict=True):
+            if re.match(rf"[{DASHES}][a-zA-Z]", word):
+                message = f"{word} begins with a dash that is not the one of options"
+                yield role.error(path, message, f"write --{word.lstrip(DASHES)}")
+
+
+@of_roles
+def batch_program(role: JobRole) -> Iterator[Problem]:
+    """Report programs of batch systems, which pods do not have, unless a script tests for them.
+
+    wrong:
+        framework: pytorch
+        command: [srun, torchrun, train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [bash, -c, "if command -v srun; then srun hostname; else python train.py; fi"]
+        roles: {worker: {}}
+    """
+    if not any(re.search(PROGRAM_TESTS, script.text) for script in role.lines.scripts):
+        for line in role.lines.lines:
+            system = COMMANDS["system_programs"].get(line.program)
+            if system:
+                message = f"{line.program} needs {system}, which pods do not have"
+                yield role.error(line.path, message, f"remove {line.program}")
+
+
+@of_roles
+def no_subcommand(role: JobRole) -> Iterator[Problem]:
+    """Report `accelerate train.py`, because accelerate would look for a command of that name.
+
+    wrong:
+        framework: pytorch
+        command: [accelerate, train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [accelerate, launch, train.py]
+        roles: {worker: {}}
+    """
+    commands = {words[0]: words[1] for words in PROGRAMS if words[1:]}
+    for line in role.lines.lines:
+        name, word = line.program, next(iter(line.arguments), "")
+        if name in commands and word.endswith(".py"):
+            hint = f"write {name} {commands[name]} {word}"
+            yield role.error(line.path, f"{name} has no command {word}", hint)
+
+
+@of_roles
+def module_of_file(role: JobRole) -> Iterator[Problem]:
+    """Report a file after -m: `python -m train.py` looks for a module `py` in a package `train`.
+
+    https://docs.python.org/3/using/cmdline.html#cmdoption-m
+
+    wrong:
+        framework: pytorch
+        command: [python, -u, -m, src/train.py]
+        roles: {worker: {}}
+    wrong:
+        framework: pytorch
+        command: [torchrun, -m, train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [torchrun, -m, src.train]
+        roles: {worker: {}}
+    """
+    for line in role.lines.lines:
+        launch = line.launch
+        if launch and launch.launcher.runs_python and "module" in launch.options:
+            word, path = next(iter(launch.script), ""), launch.paths["module"]
+        else:
+            options = dropwhile(lambda word: re.fullmatch(r"-[^m]\w*", word), line.arguments)
+            runs_module = is_python(line.program) and next(options, "") == "-m"
+            word, path = next(options, "") if runs_module else "", line.path
+        if word.endswith(".py") or "/" in word:
+            message = f"-m takes the name of a module, not a file such as {word}"
+            yield role.error(path, message, f"write {word} without -m")
+
+
+@of_roles
+def unclosed_quote(role: JobRole) -> Iterator[Problem]:
+    """Report scripts that a shell rejects, because a quote has no end.
+
+    wrong:
+        framework: pytorch
+        command: [bash, -c, "python train.py --name 'my run"]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [bash, -c, "python train.py --name 'my run'"]
+        roles: {worker: {}}
+    """
+    for script in role.lines.scripts:
+        if quote := unclosed(script.text):
+            message = f"the script has a quote {quote} without an end, which the shell rejects"
+            yield role.error(script.path, message, f"add the second {quote}")
+
+
+@of_roles
+def only_comment(role: JobRole) -> Iterator[Problem]:
+    """Report scripts without a command: YAML's `>` appends all lines to the comment in the first.
+
+    wrong:
+        framework: pytorch
+        command:
+          - bash
+          - -c
+          - >
+            # start the training
+            python train.py
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command:
+          - bash
+          - -c
+          - |
+            # start the training
+            python train.py
+        roles: {worker: {}}
+    """
+    for script in role.lines.scripts:
+        if script.text.lstrip().startswith("#") and not simple_commands(script.text):
+            message = "the script contains only a comment, so it ends at once"
+            hint = "write | instead of >, so that the comment ends with its line"
+            yield role.error(script.path, message, hint)
+
+
+@of_roles
+def not_separated(role: JobRole) -> Iterator[Problem]:
+    """Report training that is an argument of the command before it: YAML's `>` joins lines.
+
+    wrong:
+        framework: pytorch
+        command:
+          - bash
+          - -c
+          - >
+            cd /code
+            python train.py
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command:
+          - bash
+          - -c
+          - >
+            cd /code &&
+            python train.py
+        roles: {worker: {}}
+    """
+    for line in role.lines.lines:
+        first = program(line.words[0])
+        if not line.shell or first not in COMMANDS["before_training"] or "--" in line.words:
+            continue
+        for index, word in enumerate(line.words[1:FOLLOWING], 1):
+            if _starts_script(line, index):
+                message = f"{word} is an argument of {first} here, not a command"
+                hint = f"write | instead of >, or && before {word}"
+                yield role.error(line.shell.path, message, hint)
+                break
+
+
+def _starts_script(line: Line, index: int) -> bool:
+    """Return True if a word is python or a launcher, and a Python script follows it."""
+    name = program(line.words[index])
+    named = is_python(name) or any(name == each[0] for each in PROGRAMS)
+    rest = line.after(index) if named else None
+    return bool(rest and rest.trains and any(word.endswith(".py") for word in rest.words))
+
+
+@of_roles
+def daemon(role: JobRole) -> Iterator[Problem]:
+    """Report a last command that continues in the background: the container ends with it.
+
+    wrong:
+        framework: mpi
+        options: {transport: ssh, sshSecret: keys}
+        runPolicy: {cleanPodPolicy: Running}
+        roles:
+          launcher: {command: [mpirun, ./train]}
+          worker: {command: [/usr/sbin/sshd, -e]}
+    right:
+        framework: mpi
+        options: {transport: ssh, sshSecret: keys}
+        runPolicy: {cleanPodPolicy: Running}
+        roles:
+          launcher: {command: [mpirun, ./train]}
+          worker: {command: [/usr/sbin/sshd, -De]}
+    """
+    for line in role.lines.lines[-1:]:
+        words = line.words
+        starts_sshd = program(words[0]) == "sshd"
+        if starts_sshd and any(re.match(r"-\w*[Ddt]", word) for word in words):
+            continue
+        if starts_sshd or (words[0] == "service" and words[-1] == "start"):
+            command = " ".join(words)
+            message = f"{command} continues in the background, so the container ends at once"
+            hint = "write /usr/sbin/sshd -D, or remove the command: by default, mlgen starts sshd"
+            yield role.error(("command",), message, hint)
+
+
+@of_launchers
+def two_launchers(launched: Launched) -> Iterator[Problem]:
+    """Warn of a launcher whose processes start another one, which starts processes itself.
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, -m, accelerate.commands.launch, train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [accelerate, launch, train.py]
+        roles: {worker: {}}
+    """
+    raw = launched.raw
+    if raw.inner and raw.inner not in raw.launcher.may_start:
+        yield launched.warning(
+            f"each process of {raw.program} would start {raw.inner}, which starts processes itself",
+            "remove one of the two launchers",
+        )
+
+
+@of_launchers
+def not_a_python_script(launched: Launched) -> Iterator[Problem]:
+    """Report python or a shell script after a launcher that starts its program with python.
+
+    torch/distributed/run.py, config_from_args; accelerate/commands/launch.py, simple_launcher.
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, python, -u, train.py]
+        roles: {worker: {}}
+    wrong:
+        framework: pytorch
+        command: [accelerate, launch, run.sh]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [torchrun, --no-python, bash, run.sh]
+        roles: {worker: {}}
+    """
+    raw = launched.raw
+    is_script = raw.launcher.runs_python and not {"module", "no_python"} & {*raw.options}
+    if not is_script or not raw.script or raw.inner:
+        return
+    word, starts = raw.script[0], f"{raw.program} starts its program with python,"
+    if is_python(word):
+        options = [*raw.script[1:]]
+        rest = [*dropwhile(lambda each: re.match(r"-(?!m$)", each), options)]
+        words = " ".join((word, *options[: len(options) - len(rest)]))
+        message = f"{starts} so it would look for a script named {word}"
+        yield launched.error(message, f"remove {words}")
+    elif is_shell(word) or word.endswith(".sh"):
+        message = f"{starts} but {word} is not a Python script"
+        yield launched.error(message, f"write --no_python before {word}")
+
+
+@of_launchers
+def value_as_program(launched: Launched) -> Iterator[Problem]:
+    """Report the second value of an option that takes one, because it would be the program.
+
+    wrong:
+        framework: mpi
+        runPolicy: {cleanPodPolicy: Running}
+        roles:
+          launcher: {command: [mpirun, -x, NCCL_DEBUG, INFO, python, train.py]}
+          worker: {}
+    right:
+        framework: mpi
+        runPolicy: {cleanPodPolicy: Running}
+        roles:
+          launcher: {command: [mpirun, -x, NCCL_DEBUG=INFO, python, train.py]}
+          worker: {}
+    """
+    raw = launched.raw
+    word = raw.script[0] if raw.script[1:] and not raw.launcher.runs_python else ""
+    if re.fullmatch(r"[A-Z][A-Z0-9_]*|\d+", word):
+        yield launched.error(
+            f"{raw.program} would start a program named {word}",
+            "write options with several values as the launcher reads them,"
+            " such as -x NAME=VALUE for mpirun",
+        )
+
+
+@of_launchers
+def script_without_python(launched: Launched) -> Iterator[Problem]:
+    """Warn of a Python script as the program of mpirun or horovodrun, which start no python.
+
+    wrong:
+        framework: mpi
+        runPolicy: {cleanPodPolicy: Running}
+        roles:
+          launcher: {command: [mpirun, train.py]}
+          worker: {}
+    right:
+        framework: mpi
+        runPolicy: {cleanPodPolicy: Running}
+        roles:
+          launcher: {command: [mpirun, python, train.py]}
+          worker: {}
+    """
+    raw = launched.raw
+    word = raw.script[0] if raw.program in ("mpirun", "horovodrun") and raw.script else ""
+    if re.fullmatch(r"[\w-]+\.py", word):
+        message = f"{raw.program} would look for a program named {word} in PATH"
+        yield launched.warning(message, f"write python {word}")

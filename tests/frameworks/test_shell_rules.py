@@ -50,108 +50,13 @@ SUBMIT = ["ray", "job", "submit", "--", "python", "tune.py", "--lr", "1"]
 
 RAY_HEAD = "ray start --head --dashboard-host=0.0.0.0"
 
-CUT = 'the line break or blank before "{}" ends the command before it'
 SUCCESS = "so Kubernetes counts a failed training as a success"
-NONE = "{} has no program to start"
 
 WRONG = [
-    (script("python a.py\n  --lr 1\n"), "command.2", CUT.format("--lr")),
-    (script("torchrun \\ \n a.py"), "command.2", CUT.format("a.py")),
-    (script("torchrun --nnodes=2 \\ a.py"), "command.2", CUT.format("a.py")),
-    (script("cd /a\n  && python a.py"), "command.2", CUT.format("&&")),
-    (script("bash /v/x", x="cd /a\npython a.py\n -x"), "volumes.v.files.x", CUT.format("-x")),
-    (script("torchrun --nnodes=2\n a.py"), "command.2", NONE.format("torchrun")),
-    ({"command": ["accelerate", "launch", "--cpu"]}, "command.1", NONE.format("accelerate")),
-    (mpi("mpirun", "-np", "8", "-x", "A"), "roles.launcher.command.0", NONE.format("mpirun")),
-    (
-        script("torchrun --nnodes=$SLURM_NNODES a.py"),
-        "command.2",
-        "Slurm sets SLURM_NNODES, so it is empty in a pod",
-    ),
-    (
-        {"command": ["torchrun", "--nproc-per-nodes=8", "a.py"]},
-        "command.1",
-        "torchrun has no option --nproc-per-nodes",
-    ),
-    (
-        {"command": ["torchrun", "python", "-u", "a.py"]},
-        "command.0",
-        "torchrun starts its program with python, so it would look for a script named python",
-    ),
-    (
-        {"command": ["accelerate", "launch", "run.sh"]},
-        "command.1",
-        "accelerate starts its program with python, but run.sh is not a Python script",
-    ),
-    (
-        {"command": ["torchrun", "-m", "a.py"]},
-        "command.1",
-        "-m takes the name of a module, not a file such as a.py",
-    ),
-    (
-        {"command": ["torchrun", "-m", "accelerate.commands.launch", "a.py"]},
-        "command.0",
-        "each process of torchrun would start accelerate, which starts processes itself",
-    ),
-    (
-        mpi("mpirun", "-np", "8", "a.py"),
-        "roles.launcher.command.0",
-        "mpirun would look for a program named a.py in PATH",
-    ),
-    (
-        mpi("mpirun", "-np", "8", "-genv", "A", "1", "./a"),
-        "roles.launcher.command.3",
-        "-genv is an option of MPICH and Intel, but the implementation of the job is OpenMPI",
-    ),
-    (
-        mpi("mpirun", "-np", "8", "--oversubscribe", "./a", implementation="Intel"),
-        "roles.launcher.command.3",
-        "--oversubscribe is an option of OpenMPI, but the implementation of the job is Intel",
-    ),
-    (
-        mpi("mpirun", "--bootstrap", "slurm", "-np", "8", "./a", implementation="MPICH"),
-        "roles.launcher.command.1",
-        "--bootstrap=slurm needs Slurm, which pods do not have",
-    ),
-    (
-        {**mpi("mpirun", "./a"), "security": {"runAsUser": 0}},
-        "roles.launcher.command.0",
-        "mpirun of Open MPI refuses to run as root, and runAsUser is 0",
-    ),
-    (
-        {**mpi(), "command": ["mpirun", "./a"], "roles": {"launcher": {}, "worker": {}}},
-        "command.0",
-        "each worker runs mpirun, too, instead of waiting for the launcher",
-    ),
-    (
-        ray(head={"command": ["ray", "start", "--head"]}),
-        "roles.head.command.0",
-        "without --block, ray start ends at once, and so does its container",
-    ),
-    (
-        ray(worker={"command": ["ray", "start", "--head", "--block"]}),
-        "roles.worker.command.2",
-        "with --head, each replica of worker starts its own cluster",
-    ),
-    (
-        ray(submitter={"command": [word for word in SUBMIT if word != "--"]}),
-        "roles.submitter.command.0",
-        "ray job submit reads --lr as its own option, and has none of that name",
-    ),
     (
         {"command": ["torchrun", "--num_nodes=2", "a.py"]},
         "command.1",
         "torchrun has no option --num_nodes",
-    ),
-    (
-        {"command": ["accelerate", "launch", "--nproc_per_node=8", "a.py"]},
-        "command.2",
-        "accelerate has no option --nproc_per_node",
-    ),
-    (
-        {"command": ["torchrun", "--rdzv-backend=nccl", "a.py"]},
-        "command.1",
-        '"nccl" is not a value of --rdzv-backend of torchrun',
     ),
     (
         {"command": ["torchrun", "--nproc_per_node", "a.py"]},
@@ -159,71 +64,14 @@ WRONG = [
         '"" is not a value of --nproc_per_node of torchrun',
     ),
     (
-        {"command": ["torchrun", "\N{EN DASH}nnodes=2", "a.py"]},
-        "command.1",
-        "\N{EN DASH}nnodes=2 begins with a dash that is not the one of options",
-    ),
-    ({"command": ["accelerate", "a.py"]}, "command.0", "accelerate has no command a.py"),
-    (
-        {"command": ["srun", "python", "a.py"]},
-        "command.0",
-        "srun needs Slurm, which pods do not have",
-    ),
-    (
-        {"command": ["python", "-u", "-m", "src/a.py"]},
-        "command.0",
-        "-m takes the name of a module, not a file such as src/a.py",
-    ),
-    (
-        {"command": ["python", "-m", "torch.distributed.lunch", "a.py"]},
-        "command.0",
-        "python would look for a module named torch.distributed.lunch",
-    ),
-    (
-        mpi("mpirun", "-np", "8", "-x", "NCCL_DEBUG", "INFO", "python", "a.py"),
-        "roles.launcher.command.3",
-        "mpirun would start a program named INFO",
-    ),
-    (script("# start\n"), "command.2", "the script contains only a comment, so it ends at once"),
-    (
-        script("torchrun a.py --name 'my run"),
-        "command.2",
-        "the script has a quote ' without an end, which the shell rejects",
-    ),
-    (
         script("pip install -r a.txt torchrun a.py --lr 1"),
         "command.2",
         "torchrun is an argument of pip here, not a command",
     ),
     (
-        script("export A=1 exec python a.py"),
-        "command.2",
-        "python is an argument of export here, not a command",
-    ),
-    (
         script("python a.py --rank $OMPI_COMM_WORLD_RANK"),
         "command.2",
         "mpirun sets OMPI_COMM_WORLD_RANK, so it is empty in a pod",
-    ),
-    (
-        script("nohup python a.py &"),
-        "command.2",
-        "the shell does not wait for python, so the container ends with the script",
-    ),
-    (
-        script("python a.py & python b.py & wait"),
-        "command.2",
-        f"wait without arguments succeeds, {SUCCESS}",
-    ),
-    (
-        ray(head={"command": ["ray", "start", "--head", "--block"]}),
-        "roles.head.command.0",
-        "the dashboard listens only inside the head's pod, so the submitter cannot reach it",
-    ),
-    (
-        ray(worker={"command": ["ray", "start", "--block", "--address=bert-head-0.bert:6380"]}),
-        "roles.worker.command.3",
-        "--address=bert-head-0.bert:6380, but the head listens on port 6379",
     ),
     (
         ray(
@@ -235,29 +83,9 @@ WRONG = [
         "--address=http://bert-head-0.bert:6379, but the head listens on port 8265",
     ),
     (
-        workers("/usr/sbin/sshd", "-e"),
-        "roles.worker.command",
-        "/usr/sbin/sshd -e continues in the background, so the container ends at once",
-    ),
-    (
-        workers("sleep", "inf"),
-        "roles.worker.command",
-        "with transport: ssh, the launcher connects to sshd, but the workers only run sleep inf",
-    ),
-    (
-        workers("python", "a.py"),
-        "roles.worker.command",
-        "each worker runs python a.py itself, instead of waiting for the launcher",
-    ),
-    (
         script("torchrun a.py & echo started"),
         "command.2",
         "the shell does not wait for torchrun, so the container ends with the script",
-    ),
-    (
-        script("torchrun a.py; sleep infinity"),
-        "command.2",
-        "after training, sleep infinity keeps the container running, so the job never ends",
     ),
     (
         script("bash /v/x", x="python -m pkg.train 2>&1 | tee log\n"),

@@ -23,12 +23,9 @@
     git: patterns of addresses that git cannot clone.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.pods import Located, Pods, role_path, value_at
+from mlgen.checks.pods import Located, Pods, role_path
 from mlgen.problems import Problem, ValuePath, from_row
 from mlgen.resources import table
 
@@ -50,17 +47,3 @@ def at_pod(pods: Pods, path: ValuePath, rule: str, /, **values: object) -> Locat
         **values: the values of the placeholders.
     """
     return Located(pods.item, path, problem(rule, role_path(pods.item), **values))
-
-
-def in_job_file(found: Located, job_file: Mapping[str, Any]) -> Problem:
-    """Return the problem of a value in an object, with its path in the job file."""
-    written = path_in_job_file(job_file, found.item, found.path) if found.path else None
-    return replace(found.problem, path=written or found.problem.path)
-
-
-def holders(job_file: Mapping[str, Any]) -> Iterator[tuple[ValuePath, Mapping[str, Any], Any]]:
-    """Yield the path, the volumes and the template of all roles together, and of each role."""
-    spec = job_file.get("spec") or {}
-    for path in (("spec",), *(("spec", "roles", name) for name in spec.get("roles") or ())):
-        holder = value_at(job_file, path) or {}
-        yield path, holder.get("volumes") or {}, holder.get("template")
