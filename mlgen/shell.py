@@ -6,6 +6,7 @@ https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
 """
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, ParamSpec, TypeVar, cast
@@ -79,6 +80,17 @@ def has_carriage_returns(name: str, text: str) -> bool:
 def needs_shell(text: str) -> bool:
     """Return True for a command line that only a shell can run."""
     return re.search(OPERATORS, text) is not None
+
+
+def split(text: str) -> list[str] | None:
+    """Return the words of a command line, in which operators are ordinary characters.
+
+    None if a quote is not closed.
+    """
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return None
 
 
 def text_index(words: Sequence[str], start: int = 0) -> int | None:
@@ -197,24 +209,6 @@ def simple_commands(text: str) -> list[list[str]]:
         elif token["word"]:
             commands[-1].append(script.word(token["word"]))
     return [words for words in commands if words]
-
-
-def programs(words: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a command line that are run as programs, without an interpreter.
-
-    They are the first word of each command, also in the script of a shell. Launchers such as
-    `mpirun` run one of their arguments, which is a program if it ends in `.sh`.
-    """
-    script = text_index(words)
-    for command in [[*words], *(simple_commands(words[script]) if script else ())]:
-        for before, word in zip(["", *command], command, strict=False):
-            is_argument = before in SOURCES or is_shell(before) or not word.endswith(".sh")
-            if before in ("", "exec") or not is_argument:
-                yield word
-
-
-SOURCES = (".", "source")
-"""The commands of a shell that read a script without running it as a program."""
 
 
 @lru_cache(maxsize=4)

@@ -33,10 +33,10 @@ from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import requests
 from mlgen.kubernetes.quantity import natural, parse, times
-from mlgen.kubernetes.sidecars import is_sidecar
 from mlgen.kubernetes.validation import plans
 from mlgen.kubernetes.validation.rows import Plans, Spot
 from mlgen.kubernetes.versions import KubeVersion
+from mlgen.launch.sidecars import is_sidecar
 from mlgen.problems import Problem, ValuePath, did_you_mean, similar
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -10,13 +10,13 @@ k8s_volume.py. A pod from `elasticdl train --yaml` needs no operator, and is not
 """
 
 import re
-import shlex
 from collections.abc import Iterator
 
 from mlgen.dialects._builder import NOTHING, Builder, Dialect, SourceValue
 from mlgen.dialects._schemas import read
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath, choice, did_you_mean
+from mlgen.shell import split
 
 FACTS = read("elasticdl.json")
 
@@ -142,10 +142,7 @@ def _pairs(builder: Builder) -> Iterator[tuple[str, SourceValue]]:
 
 def _unquoted(builder: Builder, item: SourceValue, text: str) -> str:
     """Return a value without the quotes that a shell would remove."""
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = []
+    words = split(text) or []
     if len(words) != 1:
         builder.refuse(item, f"a shell splits {text} into several words", "put the value in quotes")
         return text

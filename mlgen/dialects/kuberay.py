@@ -11,7 +11,6 @@ ray-operator (1.5):
 
 import json
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,8 @@ from mlgen.dialects._schemas import read
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.quantity import parse
+from mlgen.launch.line import container_lines
+from mlgen.shell import split
 
 if TYPE_CHECKING:
     from mlgen.problems import ValuePath
@@ -141,10 +142,10 @@ class RayCluster(Resource):
         """Write the role of the head, or of a worker group."""
         template, main = group.get("template"), group.get("template", "spec", "containers", 0)
         path = ("spec", "roles", role)
-        words = [*(main.value.get("command") or []), *(main.value.get("args") or [])]
+        line = container_lines(main.value).text
         start = self._start(role, group)
         overwrite = self._annotation(template, OVERWRITE).lower() == "true"
-        own = overwrite or "ray start" in " ".join(words)
+        own = overwrite or "ray start" in line
         bare = {k: v for k, v in main.value.items() if own or k not in ("command", "args")}
         self.builder.role(role, self._template(role, group), SourceValue(bare, main.path))
         source = group.get("rayStartParams") or group
@@ -156,9 +157,10 @@ class RayCluster(Resource):
         if own:
             self.put((*path, "env", "KUBERAY_GEN_RAY_START_CMD"), source, start)
         else:
-            script = " ".join([*words, "&&"] if words else []) + f" ulimit -n 65536; exec {start}"
+            script = f"{line} && " if line else ""
+            script += f"ulimit -n 65536; exec {start}"
             command = main.get("command") or main.get("args") or source
-            self.put((*path, "command"), command, ["/bin/bash", "-c", script.strip()])
+            self.put((*path, "command"), command, ["/bin/bash", "-c", script])
         resources = main.get("resources")
         memory = resources.get("limits", "memory") or resources.get("requests", "memory")
         mounts = [mount.get("mountPath") for mount in main.value.get("volumeMounts") or []]
@@ -428,11 +430,10 @@ class RayJob(Resource):
                     "to set variables of the program, use env_vars in runtimeEnvYAML",
                 )
             return ["sh", "-c", text]
-        try:
-            return shlex.split(text)
-        except ValueError:
+        words = split(text)
+        if words is None:
             self.refuse(entrypoint, "a quote is not closed", "add the second quote")
-            return []
+        return words or []
 
     def _write_policies(self) -> None:
         """Write how the job restarts and ends."""

@@ -9,10 +9,8 @@ kubeflow/mpi-operator: 0.8, pkg/apis/kubeflow/validation and pkg/controller (v2b
 pkg/controllers/v1; 0.2.3, pkg/controllers/v1alpha2 and v1alpha1.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from shlex import quote
-from typing import Any
 
 from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, SourceValue, no_ssh_keys
 from mlgen.dialects._kubeflow_common import (
@@ -31,6 +29,7 @@ from mlgen.dialects._kubeflow_common import (
 from mlgen.dialects._schemas import read
 from mlgen.jobfile.model import RunPolicy
 from mlgen.kubernetes.quantity import natural
+from mlgen.launch.line import Lines, container_lines
 
 FACTS = read("mpi_operator.json")
 
@@ -53,7 +52,6 @@ HYDRA_ENV = {
 }
 """Variables for Intel MPI that the training operator also sets, unless the user does."""
 
-SSHD, PORT = r"\bsshd\b", re.compile(r"\s(?:-p\s*|-o\s*[\"']?Port[\s=]\s*)(\d{1,9}\b)")
 SSH_PORTS = (22, 2222)
 
 
@@ -206,7 +204,7 @@ def _write_framework(
             path = ("spec", "roles", "launcher", "env", "OMPI_MCA_orte_set_default_slots")
             builder.put(path, slots, str(slots.value))
         return
-    is_elastic = DISCOVER_HOSTS in _command_line(builder.roles["launcher"])
+    is_elastic = DISCOVER_HOSTS in container_lines(builder.roles["launcher"]).text
     builder.put(("spec", "framework"), kind, "horovod" if is_elastic else rules.framework)
     if rules.transport == "ssh":
         builder.put(("spec", "options", "transport"), kind, "ssh")
@@ -244,11 +242,6 @@ def _write_launcher_env(builder: Builder, rules: Rules, *, hide_gpus: bool) -> N
         launcher["env"] = kept
 
 
-def _command_line(role: Mapping[str, Any]) -> str:
-    """Return the command and arguments of a role in one line."""
-    return " ".join([*role.get("command", []), *role.get("args", [])])
-
-
 def _write_elastic(builder: Builder, launcher: SourceValue, working_launchers: int) -> None:
     """Write the range of workers, from the numbers of processes in horovodrun's arguments.
 
@@ -257,21 +250,18 @@ def _write_elastic(builder: Builder, launcher: SourceValue, working_launchers: i
         launcher: the replica type.
         working_launchers: the number of launchers that also have slots, 0 or 1.
     """
-    command_line = _command_line(builder.roles["launcher"])
+    launches = container_lines(builder.roles["launcher"]).launches
     slots = builder.spec.get("slotsPerWorker").value or 1
     replicas = builder.roles["worker"]["replicas"]
-    least, most = (_processes(command_line, bound) for bound in ("min", "max"))
-    lower = 1 if least is None else -(-least // slots) - working_launchers
-    upper = 0 if most is None else most // slots - working_launchers
+    least, most = (
+        max((launch.number(bound) or 0 for launch in launches), default=0)
+        for bound in ("min_np", "max_np")
+    )
+    lower = -(-least // slots) - working_launchers
+    upper = most // slots - working_launchers
     path = ("spec", "options", "elasticPolicy")
     builder.put((*path, "minReplicas"), launcher, min(max(lower, 1), replicas))
     builder.put((*path, "maxReplicas"), launcher, max(upper, replicas))
-
-
-def _processes(command_line: str, bound: str) -> int | None:
-    """Return horovodrun's argument --min-np or --max-np (or -num-proc), if it is set."""
-    match = re.search(rf"--{bound}-(?:np|num-proc)[\s=]+(\d{{1,9}}\b)", command_line)
-    return int(match[1]) if match else None
 
 
 def _write_ssh(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
@@ -288,7 +278,7 @@ def _write_ssh(builder: Builder, replica_types: Mapping[str, SourceValue]) -> No
     _write_worker_restarts(builder, worker.get("restartPolicy"))
     builder.put(("spec", "options", "sshAuthMountPath"), builder.spec.get("sshAuthMountPath"))
     main = worker.get("template", "spec", "containers", 0)
-    port = next(_ssh_ports(main, _command_line(builder.roles["worker"])), None)
+    port = next(_ssh_ports(main, container_lines(builder.roles["worker"])), None)
     if port:
         builder.put(("spec", "roles", "worker", "port"), port)
     namespace = builder.resource.get("metadata", "namespace").value
@@ -310,15 +300,13 @@ def _write_worker_restarts(builder: Builder, restart: SourceValue) -> None:
         builder.put((*path, "backoffLimitPerIndex"), restart, 0)
 
 
-def _ssh_ports(main: SourceValue, command_line: str) -> Iterator[SourceValue]:
+def _ssh_ports(main: SourceValue, lines: Lines) -> Iterator[SourceValue]:
     """Yield each indication of the port that sshd listens on, the most reliable first.
 
     Without one, both sides of ssh use the port configured in the image, as with the operator.
     """
-    sshd = re.search(SSHD, command_line)
-    if sshd and (match := PORT.search(command_line, sshd.end())):
-        field = "args" if main.get("args") else "command"
-        yield SourceValue(int(match[1]), main.get(field).path)
+    if lines.sshd_port:
+        yield SourceValue(lines.sshd_port, (main.get("args") or main.get("command")).path)
     for port in main.get("ports").items():
         number = port.get("containerPort")
         if "ssh" in port.value.get("name", "") or number.value in SSH_PORTS:

@@ -16,17 +16,18 @@ from mlgen.frameworks import _lifecycle
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._capacity import HostPortAllocation, Size
 from mlgen.frameworks._progress import with_requests
-from mlgen.frameworks._tables import variables
 from mlgen.jobfile.gpus import has_devices
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
 from mlgen.launch import launch_problems
 from mlgen.launch.line import rendezvous_port
 from mlgen.problems import Code, Collector, ValuePath, bounded, did_you_mean, error, warning
+from mlgen.resources import table
 from mlgen.topology import (
     INDEX,
     PEERS,
     Hosts,
     Order,
+    PodField,
     Role,
     Success,
     Topology,
@@ -97,6 +98,21 @@ def _env_names(spec: RoleSpec) -> set[str]:
     """Return the names of the variables that the job file sets in a role's training container."""
     patched = (variable for patch in spec.container_patches for variable in patch.get("env") or ())
     return {*spec.env, *(str(variable.get("name")) for variable in patched)}
+
+
+def variables(name: str, **values: object) -> dict[str, str | PodField]:
+    """Return the environment variables of a row of `schemas/frameworks/variables.json`.
+
+    They have the order of the row. A variable is a pod field, such as `status.podIP`, or a text
+    with placeholders for values. `{index}` is the index of the replica.
+    """
+    env: dict[str, str | PodField] = {}
+    for variable, text in table("frameworks/variables")[name].items():
+        if isinstance(text, dict):
+            env[variable] = PodField(text["field"])
+        elif variable != "$comment":
+            env[variable] = text.format(index=INDEX, **values)
+    return env
 
 
 class Planner:

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-from mlgen.frameworks._planner import Planner
-from mlgen.frameworks._tables import variables
+from mlgen.frameworks._planner import Planner, variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob, written
 from mlgen.kubernetes.quantity import parse
 from mlgen.launch.line import lines_of

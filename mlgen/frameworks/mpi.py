@@ -9,8 +9,7 @@ unchanged.
 from dataclasses import replace
 from typing import Any
 
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.frameworks._tables import variables
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.launch.line import lines_of, ssh_port, sshd_port
 from mlgen.launch.role import users_of

@@ -14,8 +14,7 @@ for the servers' names.
 from functools import partial
 
 from mlgen.contradictions.lifecycle import unknown_role
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
-from mlgen.frameworks._tables import variables
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config, variables
 from mlgen.topology import INDEX
 
 TRAIN = ("scheduler", "server", "worker")

@@ -10,9 +10,8 @@ from dataclasses import replace
 from functools import partial
 
 from mlgen.frameworks._lifecycle import ANY
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, variables
 from mlgen.frameworks._ranks import ROLES, ranked
-from mlgen.frameworks._tables import variables
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec
 from mlgen.launch.line import lines_of, rendezvous_port

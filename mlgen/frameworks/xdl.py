@@ -7,8 +7,7 @@ workers must succeed, unless the options set another percentage or a number.
 from functools import partial
 from math import ceil
 
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
-from mlgen.frameworks._tables import variables
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config, variables
 from mlgen.topology import INDEX, Success
 
 DEFAULT_RATE = 90

@@ -26,15 +26,13 @@ from mlgen.dialects.volcano.job import (
 )
 from mlgen.dialects.volcano.lifecycle import write_lifecycle
 from mlgen.kubernetes.pod_resources import GPU
+from mlgen.launch.line import Lines, container_lines
 from mlgen.topology import INDEX
 
 VOLCANO, DEFAULT = "volcano", "default-scheduler"
 
 HOSTFILE_FOLDER = "/etc/mpi"
 """The folder of the hostfile that the plugin mpi adds to all pods."""
-
-PROCESSES = r"\bmpi(?:run|exec)\b[^;&|]{0,500}?\s--?(?:np|n|c)[\s=](\d{1,6})\b"
-"""mpirun's number of processes in a command line."""
 
 PASSED_HOSTS = r"\s(?:-H|--?hosts?)[\s=]+[\"']?\$\{?MPI_HOST\b"
 """The variable MPI_HOST as mpirun's list of hosts."""
@@ -291,15 +289,15 @@ def _task_of_mpi(job: VolcanoJob, name: str) -> Task:
     return next(task for task in job.tasks if task.name == job.argument("mpi", name).value)
 
 
-def _master_line(job: VolcanoJob) -> str:
-    """Return the command and arguments of the plugin mpi's master in one line."""
-    main = _task_of_mpi(job, "master").pod.get("containers", 0)
-    return " ".join([*(main.get("command").value or []), *(main.get("args").value or [])])
+def _master_lines(job: VolcanoJob) -> Lines:
+    """Return the commands of the plugin mpi's master."""
+    return container_lines(_task_of_mpi(job, "master").pod.get("containers", 0).value)
 
 
 def _slots(job: VolcanoJob) -> int:
     """Return the slots per worker that the processes in the master's command need; 0 if unknown."""
-    counts = [int(match[1]) for match in re.finditer(PROCESSES, _master_line(job))]
+    launches = _master_lines(job).launches
+    counts = [launch.number(launch.launcher.all_processes) or 0 for launch in launches]
     return -(-max(counts, default=0) // _task_of_mpi(job, "worker").replicas)
 
 
@@ -309,7 +307,7 @@ def _hosts_variable(job: VolcanoJob) -> str:
     If the command only passes it on as the list of hosts, with more processes than workers, each
     host also has its slots. Without a number, Open MPI starts one process per host.
     """
-    hosts, line, slots = job.hosts_of("mpi", "worker"), _master_line(job), _slots(job)
+    hosts, line, slots = job.hosts_of("mpi", "worker"), _master_lines(job).text, _slots(job)
     passed_on = len(re.findall(PASSED_HOSTS, line)) == line.count("MPI_HOST") > 0
     return ",".join(f"{host}:{slots}" if passed_on and slots > 1 else host for host in hosts)
 
