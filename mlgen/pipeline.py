@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mlgen import checks, dialects, frameworks, objects
 from mlgen.bounds import BYTES, FAILED_BYTES, KEPT_BYTES, OBJECTS_AT_ONCE, PROBLEMS_OF_COMMAND
 from mlgen.checks import prerequisites
+from mlgen.checks.files import shared_outputs
 from mlgen.checks.other_documents import (
     Facts,
     across,
@@ -20,7 +21,6 @@ from mlgen.checks.other_documents import (
 )
 from mlgen.checks.pods import Objects
 from mlgen.checks.prerequisites import Prerequisite
-from mlgen.checks.storage import shared_outputs
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.excuses import invalid_excuses, unexcused

@@ -15,12 +15,16 @@ from typing import Any
 from mlgen.checks import (  # noqa: F401  # modules that only define rules
     amounts,
     commands,
+    devices,
+    files,
     network,
     operators,
+    placement,
     pod_names,
     references,
+    startup,
+    volumes,
 )
-from mlgen.checks.cluster import cluster_problems
 from mlgen.checks.job_file import in_job_file, path_in_job_file
 from mlgen.checks.pods import (
     ROLES,
@@ -35,7 +39,6 @@ from mlgen.checks.pods import (
     texts,
     title,
 )
-from mlgen.checks.storage import storage_problems
 from mlgen.kubernetes import limits, validation
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
@@ -97,8 +100,6 @@ def job_problems(
     problems = chain(
         (in_job_file(found, written) for found in of_rules),
         map(located_in_job_file, located(job, version, job_file)),
-        cluster_problems(job, kube_version, job_file),
-        storage_problems(job, job_file),
         references.unused_claims(job),
         references.far_reaching_rights(job),
         references.restarts(job, plan, kube_version),

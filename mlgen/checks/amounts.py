@@ -33,29 +33,24 @@ def few_bytes_of_memory(container: Container) -> Iterator[Located]:
     for name in ("memory", "ephemeral-storage"):
         for kind in ("limits", "requests"):
             amounts = container.amounts(kind)
-            values = few_bytes(amounts.get(name))
-            if values:
-                message = "{text} is {amount} of {name}{because}".format(**values, name=name)
-                hint = "write {meant}Gi or {meant}Mi".format(**values)
+            if few := few_bytes(amounts.get(name), f" of {name}"):
+                message, hint = few
                 cpu = str(amounts.get("cpu"))
                 if name == "memory" and cpu.endswith("i"):
-                    hint = f"swap the amounts: write cpu: {values['text']}, memory: {cpu}"
+                    hint = f"swap the amounts: write cpu: {amounts[name]}, memory: {cpu}"
                 found = container.error(("resources", kind, name), message, hint, "bad-value")
                 yield found.as_warning(unless=kind == "limits")
                 break
 
 
-def few_bytes(text: Any) -> dict[str, str]:
-    """Return the values of the message about an amount of a few bytes; {} for other amounts."""
-    amount = bytes_of(text)
+def few_bytes(text: Any, of: str = "") -> tuple[str, str] | None:
+    """Return the message and the hint about an amount of a few bytes; None for other amounts."""
+    amount, meant = bytes_of(text), str(text).rstrip("munkKi")
     if amount is None or not 0 < amount < MIN_BYTES:
-        return {}
-    return {
-        "text": str(text),
-        "amount": f"{amount:g} byte{'s' if amount > 1 else ''}",
-        "because": ", because m means thousandths" if str(text).endswith("m") else "",
-        "meant": str(text).rstrip("munkKi"),
-    }
+        return None
+    because = ", because m means thousandths" if str(text).endswith("m") else ""
+    message = f"{text} is {amount:g} byte{'s' if amount > 1 else ''}{of}{because}"
+    return message, f"write {meant}Gi or {meant}Mi"
 
 
 def bytes_of(text: Any) -> float | None:

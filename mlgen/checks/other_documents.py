@@ -15,7 +15,7 @@ from mlgen.checks.job_file import in_job_file
 from mlgen.checks.pods import POD, Objects, items_of, value_at
 from mlgen.checks.renamed import Referred, referred_objects, renamed_objects
 from mlgen.checks.selectors import JobPods, Selector, pods_of_job, selectors_of, unselected
-from mlgen.checks.storage import shared_claims
+from mlgen.checks.volumes import shared_claims
 from mlgen.documents.document import Document
 from mlgen.kubernetes import references
 from mlgen.kubernetes.groups import group_kind, is_built_in

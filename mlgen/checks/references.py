@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.checks import peers
-from mlgen.checks.cluster import REQUIRED
+from mlgen.checks.placement import REQUIRED
 from mlgen.checks.pods import (
     POD,
     ROLES,
