@@ -100,8 +100,6 @@ def job_problems(
     problems = chain(
         (in_job_file(found, written) for found in of_rules),
         map(located_in_job_file, located(job, version, job_file)),
-        references.unused_claims(job),
-        references.far_reaching_rights(job),
         references.restarts(job, plan, kube_version),
     )
     return list(dict.fromkeys(bounded(problems)))

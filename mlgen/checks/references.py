@@ -8,13 +8,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from mlgen.checks import peers
+from mlgen.checks import peer_addresses as peers
 from mlgen.checks.placement import REQUIRED
 from mlgen.checks.pods import (
     POD,
-    ROLES,
     TEMPLATE,
     Located,
     Objects,
@@ -22,6 +22,7 @@ from mlgen.checks.pods import (
     broken,
     in_jobset,
     name_of,
+    of_objects,
     title,
     value_at,
 )
@@ -47,7 +48,7 @@ from mlgen.objects.labels import (
 from mlgen.objects.pod import SCRIPTS
 from mlgen.objects.supervisor import NAME as SUPERVISOR
 from mlgen.objects.supervisor import PLAN, planned
-from mlgen.problems import Problem, ValuePath, did_you_mean
+from mlgen.problems import Problem, ValuePath, did_you_mean, warning
 
 SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
 
@@ -437,17 +438,35 @@ def _scheduler(pods: Pods) -> str:
     return str(pods.template["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
 
 
-def unused_claims(job: Objects) -> Iterator[Problem]:
-    """Yield a warning for each PersistentVolumeClaim that is created, but not mounted."""
+@of_objects
+def unmounted_claim(job: Objects) -> Iterator[Located]:
+    """Report a PersistentVolumeClaim that is created, but not mounted.
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        claims:
+          models: {accessModes: [ReadWriteMany], resources: {requests: {storage: 9Gi}}}
+        volumes: {models: {mountPath: /models, pvc: model}}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py]
+        claims:
+          models: {accessModes: [ReadWriteMany], resources: {requests: {storage: 9Gi}}}
+        volumes: {models: {mountPath: /models, pvc: models}}
+        roles: {worker: {replicas: 2}}
+    """
     path = ("persistentVolumeClaim", "claimName")
     volumes = (volume for pods in job.distinct_pods for _, volume in pods.volumes())
     mounted = {value_at(volume, path) for volume in volumes} - {None}
     created = job.of_kind("PersistentVolumeClaim")
-    for name in (name for name in created if name not in mounted):
-        similar = did_you_mean(name, sorted(mounted - created.keys()))
-        hint = similar or f"mount it with pvc: {name} in a volume, or remove it"
-        message = f"no pod mounts the PersistentVolumeClaim {name}"
-        yield Problem(("spec", "claims", name), message, "no-effect", hint, warning=True)
+    for name, item in created.items():
+        if name not in mounted:
+            similar = did_you_mean(name, sorted(mounted - created.keys()))
+            hint = similar or f"mount it with pvc: {name} in a volume, or remove it"
+            message = f"no pod mounts the PersistentVolumeClaim {name}"
+            yield Located(item, (), warning(("claims", name), message, hint, "no-effect"))
 
 
 TERMS = ("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
@@ -526,33 +545,25 @@ def _not_avoided(pods: Pods, role: str) -> Iterator[Problem]:
         yield Problem(AVOID, message, "combination", hint, warning=True)
 
 
-DEFAULT = "default"
-"""The ServiceAccount of all pods that do not specify one:
-https://kubernetes.io/docs/concepts/security/service-accounts/#default-service-accounts"""
+@of_objects
+def rights_to_create_pods(job: Objects) -> Iterator[Located]:
+    """Report a role that creates pods, and so can use everything that pods can mount or run as.
 
+    https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
 
-FORCE: ValuePath = ("spec", "runPolicy", "forceDeleteAfterSeconds")
-
-
-def far_reaching_rights(job: Objects) -> Iterator[Problem]:
-    """Yield a warning for each Role that creates or deletes pods or has the default account."""
+    wrong:
+        framework: elasticdl
+        command: [elasticdl, train]
+        roles: {master: {}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py]
+        roles: {worker: {replicas: 2}}
+    """
     for item in job.of_kind("Role").values():
         if any(map(creates_pods, item["rules"])):
-            # https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
             message = "creates pods, so it can use every Secret and ServiceAccount of its namespace"
             yield _of_rights(item, (), message, "run it in a separate namespace")
-        elif item["metadata"]["name"].endswith(f"-{SUPERVISOR}") and any(
-            "delete" in rule["verbs"] for rule in item["rules"] if "pods" in rule["resources"]
-        ):
-            message = "the supervisor may delete pods of StatefulSets; if the node of such a pod"
-            message += " still runs, two pods with the same name may write to the same files"
-            hint = "remove it if lost nodes may still run"
-            yield Problem(FORCE, message, "rights", hint, warning=True)
-    for item in job.of_kind("RoleBinding").values():
-        if any(subject["name"] == DEFAULT for subject in item.get("subjects", [])):
-            message = "grants its permissions to all pods that run as the ServiceAccount default"
-            hint = "remove it, so that mlgen creates one for this role, or name another"
-            yield _of_rights(item, ("serviceAccountName",), message, hint)
 
 
 def creates_pods(rule: dict[str, Any]) -> bool:
@@ -560,6 +571,59 @@ def creates_pods(rule: dict[str, Any]) -> bool:
     return "pods" in rule.get("resources", []) and "create" in rule["verbs"]
 
 
-def _of_rights(item: Object, field: tuple[str, ...], message: str, hint: str) -> Problem:
+@of_objects
+def rights_to_delete_pods(job: Objects) -> Iterator[Located]:
+    """Report a supervisor that deletes pods of lost nodes, which may still run.
+
+    https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
+
+    wrong:
+        framework: tensorflow
+        command: [python, train.py]
+        roles: {chief: {}, ps: {replicas: 2}, worker: {replicas: 2}}
+        runPolicy: {forceDeleteAfterSeconds: 60}
+    right:
+        framework: tensorflow
+        command: [python, train.py]
+        roles: {chief: {}, ps: {replicas: 2}, worker: {replicas: 2}}
+        runPolicy: {cleanPodPolicy: All}
+    """
+    for item in job.of_kind("Role").values():
+        of_pods = (rule["verbs"] for rule in item["rules"] if "pods" in rule["resources"])
+        verbs = {*chain.from_iterable(of_pods)}
+        if "delete" in verbs and "create" not in verbs and name_of(item).endswith(f"-{SUPERVISOR}"):
+            message = "the supervisor may delete pods of StatefulSets; if the node of such a pod"
+            message += " still runs, two pods with the same name may write to the same files"
+            hint = "remove it if lost nodes may still run"
+            path = ("runPolicy", "forceDeleteAfterSeconds")
+            yield Located(item, (), warning(path, message, hint, "rights"))
+
+
+@of_objects
+def rights_of_all_pods(job: Objects) -> Iterator[Located]:
+    """Report permissions of the ServiceAccount default, which all other pods get too.
+
+    https://kubernetes.io/docs/concepts/security/service-accounts/#default-service-accounts
+
+    wrong:
+        framework: mpi
+        serviceAccountName: default
+        options: {transport: kubectl-exec}
+        roles: {launcher: {command: [mpirun, -np, "2", ./cfd]}, worker: {replicas: 2}}
+    right:
+        framework: mpi
+        serviceAccountName: robot
+        options: {transport: kubectl-exec}
+        roles: {launcher: {command: [mpirun, -np, "2", ./cfd]}, worker: {replicas: 2}}
+    """
+    for item in job.of_kind("RoleBinding").values():
+        if any(subject["name"] == "default" for subject in item.get("subjects", [])):
+            message = "grants its permissions to all pods that run as the ServiceAccount default"
+            hint = "remove it, so that mlgen creates one for this role, or name another"
+            yield _of_rights(item, ("serviceAccountName",), message, hint)
+
+
+def _of_rights(item: Object, field: tuple[str, ...], message: str, hint: str) -> Located:
     role = item["metadata"]["labels"].get(COMPONENT, "")
-    return Problem((*ROLES, role, *field), f"{role} {message}", "rights", hint, warning=True)
+    there = warning(("roles", role, *field), f"{role} {message}", hint, "rights")
+    return Located(item, (), there)

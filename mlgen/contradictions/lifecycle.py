@@ -39,8 +39,9 @@ def wait_cycle(topology: Topology) -> Iterator[Problem]:
     graph: dict[str, set[str]] = {}
     ordered = {role.name for role in topology.roles if role.orders}
     for role in topology.roles:
-        awaited = {order.role for order in role.orders}
-        alone = True
+        awaited, alone = graph.setdefault(role.name, set()), True
+        for order in role.orders:
+            awaited.add(order.role)
         for wait in role.waits:
             is_other = wait.role != role.name
             if wait.port is not None or (is_other and (wait.started or wait.role in ordered)):
@@ -48,7 +49,6 @@ def wait_cycle(topology: Topology) -> Iterator[Problem]:
             alone = alone and wait.hosts.count == 1
         if alone:
             awaited.discard(role.name)
-        graph.setdefault(role.name, set()).update(awaited)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as cycle:
@@ -183,7 +183,7 @@ def deciding_roles(topology: Topology) -> Iterator[Problem]:
     if policy.operator == "Any" and not policy.roles:
         message = "operator has no effect without roles"
         yield warning(path[:1], message, "add roles", "no-effect")
-    known = {role.name: role.endless for role in topology.roles}
+    known = {role.name: role.endless for role in topology.roles} if policy.roles else {}
     for name in policy.roles:
         if name not in known:
             yield unknown_role(path, name, known)
@@ -214,13 +214,13 @@ def replicas_that_succeed(topology: Topology) -> Iterator[Problem]:
         successPolicy: {replicas: 2}
     """
     required, path = topology.job.success_policy.replicas, ("successPolicy", "replicas")
-    deciders = [role for role in topology.roles if role.decides]
-    if required in (None, "First", "All") or not deciders:
+    if required in (None, "First", "All"):
         return
-    replicas = 0
-    for role in topology.roles:
-        replicas += role.replicas if role.name == deciders[0].name else 0
-    if deciders[0].host_ports and replicas > 1:
+    decider = next((role for role in topology.roles if role.decides), None)
+    if decider is None:
+        return
+    replicas = sum(role.replicas for role in topology.roles if role.name == decider.name)
+    if decider.host_ports and replicas > 1:
         message = (
             "with host networking, each replica has its own Job, so replicas cannot be a number"
         )

@@ -11,9 +11,6 @@ from mlgen.problems import Problem, error, warning
 from mlgen.shell import is_shell, program, sequence
 from mlgen.topology import Topology
 
-BOUNDS = {path[-1]: ("runPolicy", *path) for path in GANG_BOUNDS}
-"""The path below `spec` of each bound on the restarts of a gang."""
-
 OWN_LIMITS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
 """The limits of a role that restarts alone. They have no effect in a gang."""
 
@@ -221,6 +218,8 @@ def restart_scope(topology: Topology) -> Iterator[Problem]:
         runPolicy: {restartScope: [trainer]}
     """
     job, scope = topology.job, topology.job.run_policy.restart_scope
+    if scope == "Replica":
+        return
     names = [role.name for role in topology.roles if role.gang and role.serves]
     if names and job.scheduling.gang == "kueue" and not job.jobset:
         yield error(
@@ -268,27 +267,30 @@ def restart_bounds(topology: Topology) -> Iterator[Problem]:
     job, policy = topology.job, topology.job.run_policy
     bounds = policy.give_up_after or GiveUpAfter()
     names = {*written(policy), *written(bounds)}
-    if job.converted or not job.supervisor or job.jobset:
+    written_bounds = [path for path in GANG_BOUNDS if path[-1] in names]
+    if job.converted or not job.supervisor or job.jobset or not written_bounds:
         return
     if not any(role.gang for role in topology.roles):
-        for name, path in BOUNDS.items():
-            if name in names and not job.workflow:
-                message = f"{name} has no effect without runPolicy.restartScope"
-                yield warning(path, message, "remove it, or write restartScope: All", "no-effect")
+        for bound in written_bounds if not job.workflow else ():
+            message = f"{bound[-1]} has no effect without runPolicy.restartScope"
+            hint = "remove it, or write restartScope: All"
+            yield warning(("runPolicy", *bound), message, hint, "no-effect")
         return
+    path = ("runPolicy", "giveUpAfter")
     start, reset, most = bounds.start_seconds, policy.backoff_reset_seconds, policy.retries + 1
     if "startFailures" in names and bounds.start_failures > most:
         message = f"backoffLimit: {policy.retries} already ends the job at failure {most}"
         hint = f"write at most {most}, or raise backoffLimit"
-        yield warning(BOUNDS["startFailures"], message, hint, "no-effect")
+        yield warning((*path, "startFailures"), message, hint, "no-effect")
     if not bounds.start_failures:
         if "startSeconds" in names:
             message = "startSeconds has no effect with startFailures: 0"
-            yield warning(BOUNDS["startSeconds"], message, "remove one of them", "no-effect")
+            yield warning((*path, "startSeconds"), message, "remove one of them", "no-effect")
     elif names & {"startSeconds", "backoffResetSeconds"} and 0 < reset <= start:
-        name = "backoffResetSeconds" if "backoffResetSeconds" in names else "startSeconds"
+        is_reset = "backoffResetSeconds" in names
+        place = ("runPolicy", "backoffResetSeconds") if is_reset else (*path, "startSeconds")
         message = f"backoffResetSeconds: {reset} must be greater than startSeconds: {start}"
-        yield error(BOUNDS[name], message, "raise backoffResetSeconds, or lower startSeconds")
+        yield error(place, message, "raise backoffResetSeconds, or lower startSeconds")
 
 
 @of_jobs
@@ -317,10 +319,12 @@ def nothing_to_restart(topology: Topology) -> Iterator[Problem]:
         runPolicy: {restartScope: All, progress: {stalledSeconds: 3600, onStall: Restart}}
     """
     job, policy, hint = topology.job, topology.job.run_policy, "write restartScope: All"
+    progress, path = policy.progress, ("runPolicy", "progress", "onStall")
+    if not progress and policy.restart_mode != "InPlace":
+        return
     needs = "requires runPolicy.restartScope, which names the roles to restart"
     # Without a supervisor, there is no gang, and the fields have no effect, with a warning.
     is_missing = job.supervisor and not job.workflow and not any(r.gang for r in topology.roles)
-    progress, path = policy.progress, ("runPolicy", "progress", "onStall")
     if progress and progress.on_stall == "Restart":
         if is_missing:
             yield error(path, f"onStall: Restart {needs}", hint)

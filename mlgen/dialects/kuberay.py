@@ -118,7 +118,11 @@ class RayCluster(Resource):
         name, hosts = group.get("groupName"), group.get("numOfHosts")
         least, most = group.get("minReplicas"), group.get("maxReplicas")
         low, high = least.value or 0, ENDLESS if most.value is None else most.value
-        number = min(max(group.get("replicas").value or 0, low), high)
+        wanted = group.get("replicas")
+        number = min(max(wanted.value or 0, low), high)
+        if (wanted.value or 0) > high:
+            message = f"KubeRay runs only {number} replicas of the group, because of maxReplicas"
+            self.warn(wanted, message, f"write {number}, or raise maxReplicas")
         number = 0 if group.get("suspend").value else number * (hosts.value or 1)
         role = str(name.value).replace(".", "-")
         if role in (HEAD, SUBMITTER, *self.builder.roles):
@@ -127,7 +131,7 @@ class RayCluster(Resource):
             self.refuse(name, message, hint)
             return number
         self._write_group(role, group)
-        replicas = group.get("replicas") if group.get("replicas").value == number else least
+        replicas = wanted if wanted.value == number else least
         self.put(("spec", "roles", role, "replicas"), replicas or name, number)
         if (hosts.value or 1) > 1:
             self.warn(

@@ -81,12 +81,6 @@ def _decider(role: Role) -> Role:
     return replace(role, decides=True, success=success)
 
 
-def needs_gang(job: TrainingJob, role: Role) -> bool:
-    """Return True if replicas with fixed ranks restart alone, but could restart together."""
-    is_possible = job.replicas > 1 and job.supervisor and not job.workflow
-    return role.keeps_rank and is_possible and not role.gang
-
-
 def success(job: TrainingJob, default: Success | None, *, needed: bool) -> Success | None:
     """Return the success policy of the deciding role; None: all of its replicas must succeed.
 

@@ -49,14 +49,15 @@ def with_deprecated(current: Mapping[str, Any], new_names: Mapping[str, str]) ->
 def deprecations(document: Document, new_names: Mapping[str, str]) -> list[Problem]:
     """Return a warning for each old name in a document; an error if both names are set."""
     options, found = _options(document), []
-    for old in new_names.keys() & options.keys():
-        new, path = new_names[old], ("options", old)
-        problem = warning(
-            path, f"{old} is deprecated: its new name is {new}", f"write {new}", "deprecated"
-        )
-        if new in options:
-            problem = error(path, f"{old} and {new} are mutually exclusive", f"remove {old}")
-        found.append(document.located(problem, key=True))
+    for old, new in new_names.items():
+        path = ("options", old)
+        if old in options and new in options:
+            message = f"{old} and {new} are mutually exclusive"
+            found.append(document.located(error(path, message, f"remove {old}"), key=True))
+        elif old in options:
+            message = f"{old} is deprecated: its new name is {new}"
+            old_name = warning(path, message, f"write {new}", "deprecated")
+            found.append(document.located(old_name, key=True))
     return found
 
 

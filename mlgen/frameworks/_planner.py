@@ -20,6 +20,7 @@ from mlgen.jobfile.gpus import has_devices
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
 from mlgen.launch import launch_problems
 from mlgen.launch.line import rendezvous_port
+from mlgen.launch.role import variables_of
 from mlgen.problems import Code, Collector, ValuePath, bounded, did_you_mean, error, warning
 from mlgen.resources import table
 from mlgen.topology import (
@@ -59,13 +60,15 @@ STATES = ("Complete", "Ready")
 
 def _with_ready_names(roles: Sequence[Role]) -> list[Role]:
     """Return the roles, with the Service names that other roles use to wait for their start."""
-    ready = {wait.role: str(wait.hosts) for role in roles for wait in role.waits if wait.started}
-    return [
-        replace(role, ready={ready[role.name]: 0})
-        if role.name in ready and role.index in (None, 0)
-        else role
-        for role in roles
-    ]
+    ready, changed = {}, []
+    for role in roles:
+        for wait in role.waits:
+            if wait.started:
+                ready[wait.role] = {str(wait.hosts): 0}
+    for role in roles:
+        is_first = role.name in ready and role.index in (None, 0)
+        changed.append(replace(role, ready=ready[role.name]) if is_first else role)
+    return changed
 
 
 def _without_visible_gpus(roles: Sequence[Role]) -> list[Role]:
@@ -77,27 +80,17 @@ def _without_visible_gpus(roles: Sequence[Role]) -> list[Role]:
     So a role gets it only with the image of a role with GPUs. A value of the user remains.
     """
     hide = variables("no-gpu")
-    images = {_image(role.spec) for role in roles if role.spec.gpus}
-    return [
-        role
-        if _image(role.spec) not in images
-        or role.spec.gpus
-        or has_devices(role.spec)
-        or set(hide) & _env_names(role.spec)
-        else replace(role, env={**role.env, **hide})
-        for role in roles
-    ]
-
-
-def _image(spec: RoleSpec) -> Any:
-    """Return the image of a role's training container."""
-    return spec.patched("image", spec.image)
-
-
-def _env_names(spec: RoleSpec) -> set[str]:
-    """Return the names of the variables that the job file sets in a role's training container."""
-    patched = (variable for patch in spec.container_patches for variable in patch.get("env") or ())
-    return {*spec.env, *(str(variable.get("name")) for variable in patched)}
+    with_gpus, changed = set(), []
+    for role in roles:
+        if role.spec.gpus:
+            with_gpus.add(role.spec.patched("image", role.spec.image))
+    for role in roles:
+        spec = role.spec
+        is_same = not spec.gpus and spec.patched("image", spec.image) in with_gpus
+        if is_same and not has_devices(spec) and not hide.keys() & variables_of(spec):
+            role = replace(role, env={**role.env, **hide})  # noqa: PLW2901
+        changed.append(role)
+    return changed
 
 
 def variables(name: str, **values: object) -> dict[str, str | PodField]:
@@ -180,10 +173,10 @@ class Planner:
 
     def single(self, *names: str) -> None:
         """Report each of these roles that has more than one replica."""
-        for spec in self.specs(*names):
-            if spec.replicas > 1:
-                path = ("roles", spec.name, "replicas")
-                self.report(path, f"a job can have only one {spec.name}", "remove replicas")
+        for name in names:
+            if name in self.job.roles and self.job.roles[name].replicas > 1:
+                path = ("roles", name, "replicas")
+                self.report(path, f"a job can have only one {name}", "remove replicas")
 
     def between(self, name: str, minimum: int, maximum: int, count: int | None = None) -> None:
         """Report an elastic role whose number of replicas, or `count`, is out of its range."""

@@ -37,6 +37,8 @@ COMMANDS: Any = table("launch/launchers")
     trailing: commands after training that succeed independent of the training.
     calls: patterns of calls in Python programs, the variable that these read, and the framework
         that sets it.
+    own_launchers: programs that start torchrun themselves: the commands that do so, and the
+        variables from which they take the number of pods and the rank of their own.
     parallel_sizes: the options of programs whose product is a number of processes, which the
         processes of the job must be a multiple of; or `in_cluster`, a number of GPUs that a program
         requests from a cluster.

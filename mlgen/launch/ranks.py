@@ -333,6 +333,11 @@ def overrides_option(launched: Launched) -> Iterator[Problem]:
         options: {elasticPolicy: {minReplicas: 1, maxReplicas: 2}}
         command: [torchrun, --rdzv_backend=static, train.py]
         roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        options: {elasticPolicy: {minReplicas: 1, maxReplicas: 2}}
+        command: [torchrun, --nnodes=2, train.py]
+        roles: {worker: {replicas: 2}}
     right:
         framework: pytorch
         options: {nprocPerNode: 8}
@@ -350,6 +355,9 @@ def overrides_option(launched: Launched) -> Iterator[Problem]:
     if elastic and launch.literal("rdzv_backend") == "static":
         message = "--rdzv_backend=static cannot be used with elasticPolicy, because it needs ranks"
         yield launched.error(message, "remove --rdzv_backend")
+    if elastic and len(launched.nodes) == 1:
+        message = f"{launched.flag(row.nodes)} overrides elasticPolicy, so the job cannot shrink"
+        yield launched.warning(message, f"remove --{row.nodes}: mlgen sets PET_NNODES")
 
 
 @of_roles
@@ -420,6 +428,48 @@ def lone_script(role: JobRole) -> str | None:
     starts = (next((word for word in each if not word.startswith("-")), "") for each in programs)
     scripts = [word for word in starts if word.endswith(".py")]
     return scripts[0] if len(scripts) == 1 else None
+
+
+@of_roles
+def nodes_of_program(role: JobRole) -> Iterator[Problem]:
+    """Report a program that starts torchrun itself, but not for all replicas of the job.
+
+    LLaMA-Factory and ms-swift read NNODES, whose default is 1, and which mlgen does not set.
+
+    wrong:
+        framework: pytorch
+        command: [llamafactory-cli, train, sft.yaml]
+        env: {FORCE_TORCHRUN: "1"}
+        roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        command: [swift, sft, --model, qwen]
+        env: {NNODES: "4", NODE_RANK: $(RANK)}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [llamafactory-cli, train, sft.yaml]
+        env: {FORCE_TORCHRUN: "1", NNODES: "2", NODE_RANK: $(RANK)}
+        roles: {worker: {replicas: 2}}
+    """
+    replicas = role.job.replicas
+    if replicas == 1 or not role.trains_together or role.spec.may_have_more_env:
+        return
+    for line in role.lines.lines:
+        row = COMMANDS["own_launchers"].get(line.program)
+        if not row or line.arguments[:1] not in [(command,) for command in row["commands"]]:
+            continue
+        name, value = row["nodes"], role.values.get(row["nodes"], "")
+        size, path = natural(value), role.variables.get(name, (("env",),))[0]
+        if not value and not any(word.startswith(f"{name}=") for word in line.words):
+            message = (
+                f"without {name}, each of the {replicas} replicas of {line.program} trains alone"
+            )
+            hint = f'set {name}: "{replicas}" and {row["rank"]}: $(RANK) in env'
+            yield role.warning(line.paths[line.start or 0], message, hint)
+        elif size not in (None, replicas):
+            message = f'{name} is "{value}", but in this job, it must be {replicas}'
+            yield role.warning(path, message, f'write "{replicas}"')
 
 
 @of_roles

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.checks.peers import unknown_peers
+from mlgen.checks.peer_addresses import unknown_peers
 from mlgen.checks.pods import Objects
 from mlgen.topology import INDEX_NAME
 
