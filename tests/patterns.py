@@ -562,6 +562,7 @@ def local() -> dict[str, list[str]]:
     from mlgen.checks import commands, operators, placement, pod_names
     from mlgen.documents import files
     from mlgen.integrations import helm
+    from mlgen.jobfile import gpus
     from mlgen.jobfile.operators import OPERATORS
     from mlgen.jobfile.validation import python_pattern
     from mlgen.kubernetes.addresses import host_pattern
@@ -589,9 +590,6 @@ def local() -> dict[str, list[str]]:
         'checks/placement.py: row["type"]': found_in(NODES, keys="type"),
         "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.USES],
         r'checks/references.py: rf"{re.escape(job.name)}-.+-\d+"': [r"a-.+-\d+"],
-        r'dialects/mpi_operator.py: rf"--{bound}-(?:np|num-proc)[\s=]+(\d{{1,9}}\b)"': [
-            r"--min-(?:np|num-proc)[\s=]+(\d{1,9}\b)"
-        ],
         r'dialects/jobset/__init__.py: ADDRESS + re.escape(subdomain) + r"(?![\w-])"': [
             r"(?<![\w-])[\w-]+(?<=\d)\.a(?![\w-])"
         ],
@@ -601,6 +599,7 @@ def local() -> dict[str, list[str]]:
         'jobfile/operators.py: table("resources/operator_pods")["own"]': [
             data("resources/operator_pods.json", "own")
         ],
+        "jobfile/gpus.py: pattern": [gpus.WHOLE, gpus.DEVICES],
         "jobfile/hints.py: pattern": [*data("hints.json", "mappings")],
         "jobfile/schema.py: rf\"(?:^|(?<=[.] ))({'|'.join(map(re.escape, values))}): \"": [
             "(?:^|(?<=[.] ))(a|b): "
