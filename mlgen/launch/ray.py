@@ -9,6 +9,9 @@ from mlgen.launch.role import JobRole, Launched, of_all_roles, of_launchers, of_
 from mlgen.problems import Problem, warning
 from mlgen.shell import is_python
 
+IMAGE = r"(?:.*/)?ray(?:-ml|-llm)?:(\d+\.\d+\.\d+)(?:[.-].*)?"
+"""An image of Ray, with its version."""
+
 
 @of_launchers
 def other_port_of_head(launched: Launched) -> Iterator[Problem]:
@@ -255,12 +258,11 @@ def different_ray(roles: Sequence[JobRole]) -> Iterator[Problem]:
           worker: {image: "mirror.example/rayproject/ray-ml:2.49.0-py310-gpu"}
           submitter: {command: [ray, job, submit, --, python, tune.py]}
     """
-    tag = r"(?:.*/)?ray(?:-ml|-llm)?:(\d+\.\d+\.\d+)(?:[.-].*)?"
     images = {role.name: str(role.spec.patched("image", role.spec.image)) for role in roles}
-    head = re.fullmatch(tag, images.get("head", ""))
+    head = re.fullmatch(IMAGE, images.get("head", ""))
     for role in roles if head else ():
         image = images[role.name]
-        found = re.fullmatch(tag, image) if role.name != "submitter" else None
+        found = re.fullmatch(IMAGE, image) if role.name != "submitter" else None
         pythons = {*re.findall(r"-py\d+", f"{image} {images['head']}")}
         if found and head and (found[1] != head[1] or len(pythons) > 1):
             message = f"{image} has another version of Ray or Python than the head's image, so"
