@@ -48,7 +48,7 @@ def dns_policy(pods: Pods) -> Iterator[Located]:
 
 @of_pods
 def mesh_proxy(pods: Pods) -> Iterator[Located]:
-    """Report a template that asks for a proxy of a service mesh, with which a Job never completes.
+    """Report a proxy of a service mesh that a template requests, with which a Job never completes.
 
     The proxy runs until it is stopped, unless it is a native sidecar:
     https://github.com/istio/istio/issues/11659, https://linkerd.io/2/tasks/graceful-shutdown/.

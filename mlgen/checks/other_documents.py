@@ -36,7 +36,7 @@ NAME: ValuePath = ("metadata", "name")
 
 
 class Facts(NamedTuple):
-    """What a document, or all documents of the input, contain for rules about the others."""
+    """The parts of a document, or of all documents, that rules about other documents need."""
 
     kinds: tuple[tuple[str, Problem], ...] = ()
     """A warning for each object that requires an operator, with its group and kind."""
@@ -137,7 +137,7 @@ def _keys(path: ValuePath, value: Any) -> Iterator[tuple[str, str, ValuePath]]:
 
 
 def facts_of(document: Document) -> Facts:
-    """Return what a document that is not a job contains for rules about the others."""
+    """Return the parts of a document without a job that rules about other documents need."""
     lists: dict[str, list[Any]] = {field: [] for field in Facts._fields}
     for path, item in items_of(document.data):
         if isinstance(item, dict):
@@ -153,7 +153,7 @@ def facts_of(document: Document) -> Facts:
 
 
 def _facts_of_item(path: ValuePath, item: Object) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of `Facts` that an object adds to, and what it adds."""
+    """Yield the facts of an object, each with its field of `Facts`."""
     spec, metadata = item.get("spec"), item.get("metadata")
     group, kind = group_kind(item)
     if kind == "CustomResourceDefinition" and isinstance(spec, dict):
