@@ -32,6 +32,7 @@ from mlgen.checks.pods import (
     Located,
     Objects,
     of_containers,
+    of_manifests,
     of_objects,
     of_pods,
     pods_of,
@@ -122,6 +123,7 @@ def located(
     # If the job's name is invalid, so are the names derived from it.
     written_only = bool(named and job_file)
     yield from rejected_values(job.distinct, kube_version, written, written_only=written_only)
+    yield from of_manifests.broken_by(job)
     yield from references.broken_references(job, written)
     yield from references.unschedulable_groups(job, kube_version)
     yield from _sizes(job)

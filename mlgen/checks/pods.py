@@ -425,6 +425,8 @@ def command_words(container: Mapping[str, Any]) -> list[tuple[ValuePath, str]]:
 of_containers: Rules[Container, Located] = Rules("container")
 of_pods: Rules[Pods, Located] = Rules("pods")
 of_objects: Rules[Objects, Located] = Rules("objects")
+of_manifests: Rules[Objects, Located] = Rules("manifests")
+"""Rules that `mlgen verify` also applies to manifests."""
 
 
 def pods_of(item: Object, job: Objects | None = None) -> Pods:

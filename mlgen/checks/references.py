@@ -22,6 +22,7 @@ from mlgen.checks.pods import (
     broken,
     in_jobset,
     name_of,
+    of_manifests,
     of_objects,
     title,
     value_at,
@@ -64,7 +65,6 @@ def broken_references(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Loc
     """
     yield from _services(job)
     yield from _config_maps(job, job_file)
-    yield from peers.unknown_peers(job)
     yield from _rights(job)
     yield from _accounts(job)
     yield from _supervisor(job)
@@ -373,11 +373,9 @@ def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Lo
             message = f"Kubernetes {kube_version} does not support PodGroup {item['apiVersion']}"
             hint = f"set --kube-version {POD_GROUPS}, or use another gang scheduler"
             yield Located(item, ("apiVersion",), Problem(GANG, message, "combination", hint))
-        distinct = [pods for pods in job.distinct_pods if _group(pods) == name]
         if is_native:
+            distinct = [pods for pods in job.distinct_pods if _group(pods) == name]
             yield from _differences(item, distinct)
-        else:
-            yield from _other_schedulers(item, distinct, members, least)
     groups = set(map(_group, job.pods))
     yield from _unused(job, "PodGroup", groups, "no pod belongs to")
 
@@ -407,31 +405,44 @@ def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
                 yield broken(pods.item, (*POD, field), message, hint, "combination")
 
 
-def _other_schedulers(
-    group: Object, distinct: list[Pods], members: list[Pods], least: int
-) -> Iterator[Located]:
-    """Yield a problem for pods of another scheduler, if the gang's scheduler lacks them.
+@of_manifests
+def scheduler_of_gang(job: Objects) -> Iterator[Located]:
+    """Report pods of another scheduler than their gang, if the gang's scheduler lacks them.
 
     A gang scheduler counts only its own pods.
 
-    Args:
-        group: the PodGroup.
-        distinct: one of each role's equal pods.
-        members: all pods of the group.
-        least: the number of pods that must start together.
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        scheduling: {gang: volcano, schedulerName: default-scheduler}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py]
+        scheduling: {gang: volcano, schedulerName: volcano-2}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py]
+        scheduling: {gang: coscheduling, schedulerName: default-scheduler}
+        roles: {worker: {replicas: 2}}
     """
-    counts: Counter[str] = Counter()
-    for pods in members:
-        counts[_scheduler(pods)] += pods.count or 0
-    gang = max(counts, key=lambda name: (name != DEFAULT_SCHEDULER, counts[name]), default="")
-    if gang == DEFAULT_SCHEDULER:
-        gang = OWN_SCHEDULER.get(group_of(group["apiVersion"]), gang)
-    for pods in distinct if counts[gang] < least else ():
-        if _scheduler(pods) != gang:
-            message = f"{title(pods.item)} has schedulerName {_scheduler(pods)}, but {gang} starts "
-            message += f"its gang, and waits for {least} pods"
-            hint = f"remove schedulerName, or write {gang}"
-            yield broken(pods.item, (*POD, "schedulerName"), message, hint, "combination")
+    for name, item in job.of_kind("PodGroup").items():
+        counts: Counter[str] = Counter()
+        for pods in job.pods:
+            counts[_scheduler(pods)] += (pods.count or 0) * (_group(pods) == name)
+        others = (each for each in counts if each != DEFAULT_SCHEDULER and counts[each])
+        own = OWN_SCHEDULER.get(group_of(item["apiVersion"]), DEFAULT_SCHEDULER)
+        gang, least = max(others, key=counts.__getitem__, default=own), 0
+        if group_of(item["apiVersion"]) != NATIVE:
+            least = value_at(item, ("spec", "minMember")) or 0
+        for pods in job.distinct_pods if counts[gang] < least else ():
+            if _group(pods) == name and _scheduler(pods) != gang:
+                message = f"{title(pods.item)} has schedulerName {_scheduler(pods)}, but {gang}"
+                message += f" starts its gang, and waits for {least} pods"
+                hint = f"remove schedulerName, or write {gang}"
+                path = (*POD, "schedulerName")
+                yield broken(pods.item, path, message, hint, "combination")
 
 
 def _scheduler(pods: Pods) -> str:
