@@ -233,6 +233,27 @@ def module_of_file(role: JobRole) -> Iterator[Problem]:
 
 
 @of_roles
+def source_in_sh(role: JobRole) -> Iterator[Problem]:
+    """Warn of `source` in sh, which is dash in images of Debian and Ubuntu, and has only `.`.
+
+    https://wiki.ubuntu.com/DashAsBinSh#source
+
+    wrong:
+        framework: pytorch
+        command: [sh, -c, source /opt/venv/bin/activate && python train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [sh, -c, . /opt/venv/bin/activate && python train.py]
+        roles: {worker: {}}
+    """
+    for line in role.lines.lines:
+        if line.shell and line.shell.shell in ("sh", "dash") and line.words[0] == "source":
+            message = "sh of Debian and Ubuntu is dash, which has no command source"
+            yield role.warning(line.shell.path, message, "run the script with bash, or write .")
+
+
+@of_roles
 def unclosed_quote(role: JobRole) -> Iterator[Problem]:
     """Report scripts that a shell rejects, because a quote has no end.
 
