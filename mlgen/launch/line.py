@@ -266,11 +266,13 @@ class Script:
         text: the script.
         options: the shell's options.
         path: the field below the role that contains the script.
+        shell: the name of the shell; "" if unknown.
     """
 
     text: str
     options: tuple[str, ...]
     path: ValuePath
+    shell: str = ""
 
     @cached_property
     def sequence(self) -> list[tuple[list[str], str]]:
@@ -510,8 +512,10 @@ class Lines:
                 self.lines.append(line)
                 return
             _, text, path = unread.pop(name)
-        first = text.partition("\n")[0].split()[1:] if text.startswith("#!") else []
-        script = Script(text, (*words[start + 1 : index], *first), path)
+        first = text.partition("\n")[0].split() if text.startswith("#!") else []
+        outer = line.shell.shell if line.shell and words[start] in ("source", ".") else ""
+        shell = outer or program(next(filter(is_shell, (words[start], *first)), ""))
+        script = Script(text, (*words[start + 1 : index], *first[1:]), path, shell)
         self.scripts.append(script)
         folder = line.folder
         for command in simple_commands(text):

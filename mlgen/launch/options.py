@@ -167,8 +167,14 @@ def other_implementation(launched: Launched) -> Iterator[Problem]:
 
 @of_launchers
 def bad_value(launched: Launched) -> Iterator[Problem]:
-    """Report a value that an option does not accept.
+    """Report a value that an option does not accept, or that is no number.
 
+    A missing blank joins two options: `--nnodes=2--nproc_per_node=8`.
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, --nnodes=1--nproc_per_node=8, train.py]
+        roles: {worker: {}}
     wrong:
         framework: pytorch
         command: [torchrun, --rdzv-backend=nccl, train.py]
@@ -178,8 +184,11 @@ def bad_value(launched: Launched) -> Iterator[Problem]:
         command: [torchrun, --nproc-per-node=cpu, train.py]
         roles: {worker: {}}
     """
-    raw = launched.raw
-    for name, (pattern, right) in raw.launcher.values.items():
+    raw, row = launched.raw, launched.raw.launcher
+    counts = (row.nodes, row.processes, row.all_processes, row.port)
+    # A template of Helm or Argo is not yet a number.
+    numbers = dict.fromkeys(counts, (r"-?\d+(:\d+)?|.*\{\{.*", "a number"))
+    for name, (pattern, right) in (numbers | dict(row.values)).items():
         value = raw.literal(name)
         if value is not None and not re.fullmatch(pattern, value):
             message = f'"{value}" is not a value of {raw.written[name]} of {raw.program}'

@@ -233,6 +233,60 @@ def module_of_file(role: JobRole) -> Iterator[Problem]:
 
 
 @of_roles
+def source_in_sh(role: JobRole) -> Iterator[Problem]:
+    """Warn of `source` in sh, which is dash in images of Debian and Ubuntu, and has only `.`.
+
+    https://wiki.ubuntu.com/DashAsBinSh#source
+
+    wrong:
+        framework: pytorch
+        command: [sh, -c, source /opt/venv/bin/activate && python train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [sh, -c, . /opt/venv/bin/activate && python train.py]
+        roles: {worker: {}}
+    """
+    for line in role.lines.lines:
+        if line.shell and line.shell.shell in ("sh", "dash") and line.words[0] == "source":
+            message = "sh of Debian and Ubuntu is dash, which has no command source"
+            yield role.warning(line.shell.path, message, "run the script with bash, or write .")
+
+
+@of_roles
+def conda_activate(role: JobRole) -> Iterator[Problem]:
+    """Warn of `conda activate` in a shell that has not read conda's functions: it fails.
+
+    conda init writes them into ~/.bashrc, which only an interactive shell reads:
+    https://docs.conda.io/projects/conda/en/stable/dev-guide/deep-dives/activation.html
+
+    wrong:
+        framework: pytorch
+        command: [bash, -c, conda activate train && python train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [bash, -c, eval "$(conda shell.bash hook)" && conda activate a && python train.py]
+        roles: {worker: {}}
+    """
+    for line in role.lines.lines:
+        script = line.shell
+        if not script or line.words[:2] not in (("conda", "activate"), ("mamba", "activate")):
+            continue
+        reads = any(re.match(r"-\w*[il]|--(login|rcfile)", option) for option in script.options)
+        texts = " ".join(each.text for each in role.lines.scripts)
+        if not reads and "BASH_ENV" not in role.variables and not re.search(CONDA, texts):
+            name = line.words[0]
+            message = f"{name} activate fails in a shell that has not read the functions of {name}"
+            hint = f'write eval "$({name} shell.bash hook)" before it, or {name} run -n ENVIRONMENT'
+            yield role.warning(script.path, message, hint)
+
+
+CONDA = r"shell\.|\bhook\b|(conda|mamba|init)\.sh\b|\.(bash|z)rc\b|profile\b"
+"""Parts of a script that read conda's functions."""
+
+
+@of_roles
 def unclosed_quote(role: JobRole) -> Iterator[Problem]:
     """Report scripts that a shell rejects, because a quote has no end.
 
