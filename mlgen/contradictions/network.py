@@ -123,7 +123,7 @@ def mesh_on_host(topology: Topology) -> Iterator[Problem]:
 
 
 @of_jobs
-def rdma(topology: Topology) -> Iterator[Problem]:
+def rdma_fields(topology: Topology) -> Iterator[Problem]:
     """Report fields that the RDMA mode lacks or ignores, and networks on which it cannot work.
 
     `schemas/frameworks/fields.json` lists the fields of each mode.

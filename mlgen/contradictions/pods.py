@@ -37,7 +37,7 @@ def reserved_name(topology: Topology) -> Iterator[Problem]:
 
 
 @of_jobs
-def volumes(topology: Topology) -> Iterator[Problem]:
+def conflicting_volumes(topology: Topology) -> Iterator[Problem]:
     """Report volumes that contradict each other, and modes without files.
 
     The API server rejects two volumes at one path. Volumes of the same name with files would be
