@@ -268,7 +268,7 @@ def _by_script(script: Script) -> Iterator[Hidden]:
     goes_on = any(re.match(FOREVER, " ".join(words)) for words in last) or any(
         _trains(words) and operator == "&" for words, operator in commands
     )
-    ends = any(re.fullmatch(r"errexit|-\w*e\w*", option) for option in options)
+    ends = any(re.fullmatch(r"errexit|-(?=\w*e)\w+", option) for option in options)
     if trained and not (goes_on or ends) and last and all(map(_succeeds, last)):
         why = f"the shell exits with the status of its last command, {program(last[-1][0])}"
         yield Hidden(path, why, (), "start the script with set -e")

@@ -9,7 +9,7 @@ from mlgen.launch.role import JobRole, Launched, of_all_roles, of_launchers, of_
 from mlgen.problems import Problem, warning
 from mlgen.shell import is_python
 
-IMAGE = r"(?:.*/)?ray(?:-ml|-llm)?:(\d+\.\d+\.\d+)(?:[.-].*)?"
+IMAGE = r"(?:.*/)?ray(?:-ml|-llm)?:(\d+\.\d+\.\d+)(?:[.-][^/]*)?"
 """An image of Ray, with its version."""
 
 
