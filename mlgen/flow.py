@@ -2,10 +2,9 @@
 
 import json
 import re
-import shlex
 from typing import Any
 
-from mlgen.shell import needs_shell
+from mlgen.shell import needs_shell, split
 
 PLAIN = re.compile(r"-{0,2}[A-Za-z/_.](?:[-A-Za-z0-9/_.=+@]|:(?=[A-Za-z0-9/]))*|[0-9]+[KMGTP]i?")
 """Strings that need no quotes, unless YAML reads them as something else."""
@@ -43,9 +42,6 @@ def words(text: str, *, command: bool) -> str:
     if command and needs_shell(text):
         shown = flow(["sh", "-c", text])
         return shown if len(shown) <= MAX_FLOW else '[sh, -c, "…"], with all of it as the last item'
-    try:
-        split = shlex.split(text)
-    except ValueError:
-        split = text.split()
-    shown = flow(split)
-    return shown if len(shown) <= MAX_FLOW else f"{flow(split[:3])[:-1]}, …]"
+    items = split(text) or text.split()
+    shown = flow(items)
+    return shown if len(shown) <= MAX_FLOW else f"{flow(items[:3])[:-1]}, …]"

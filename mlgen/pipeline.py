@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mlgen import checks, dialects, frameworks, objects
 from mlgen.bounds import BYTES, FAILED_BYTES, KEPT_BYTES, OBJECTS_AT_ONCE, PROBLEMS_OF_COMMAND
 from mlgen.checks import prerequisites
-from mlgen.checks.passthrough import (
-    Trainings,
+from mlgen.checks.files import shared_outputs
+from mlgen.checks.other_documents import (
+    Facts,
     across,
+    facts_of,
+    facts_of_job,
     is_own,
     own_service,
     same_object,
-    shared,
-    trainings,
 )
 from mlgen.checks.pods import Objects
 from mlgen.checks.prerequisites import Prerequisite
-from mlgen.checks.storage import shared_outputs
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.excuses import invalid_excuses, unexcused
@@ -113,7 +113,7 @@ class Part(NamedTuple):
     """The identities that it provides in addition, such as the items of a List."""
     needs: Sequence[Prerequisite]
     """The objects that it refers to."""
-    trainings: Trainings
+    facts: Facts
     content: Any
     """The part itself, or the result of the argument `content` of `outcome`."""
     replaced: Problem | None = None
@@ -160,12 +160,12 @@ def _part(part: Rendered | Foreign, content: Any, *, needs: bool) -> Part:
     own = {*identities}
     brought = [key for key in prerequisites.brought(part.objects) if key not in own]
     if isinstance(part, Foreign):
-        kind, part_trainings = part.document.data["kind"], trainings(part.document)
+        kind, facts = part.document.data["kind"], facts_of(part.document)
         replaced = own_service(part.document)
-        return Part(kind, identities, brought, (), part_trainings, content, replaced)
+        return Part(kind, identities, brought, (), facts, content, replaced)
     named = prerequisites.named(part.objects) if needs else ()
-    claims = shared(part.job.name, part.objects, part.document)
-    return Part("", identities, brought, named, claims, content)
+    facts = facts_of_job(part.job.name, part.objects, part.document)
+    return Part("", identities, brought, named, facts, content)
 
 
 class Walk:
@@ -192,7 +192,7 @@ class Walk:
         self.others: list[str] = []
         self._taken, self._brought = Identities(), Identities()
         self._services: dict[str, set[str]] = {}
-        self._trainings: list[Trainings] = []
+        self._facts: list[Facts] = []
 
     def reserve(self, identities: Iterable[Key]) -> None:
         """Add the identities of objects that no job may have."""
@@ -251,8 +251,8 @@ class Walk:
             for _, kind, namespace, name in part.keys:
                 if kind == "Service":
                     self._services.setdefault(name, set()).add(namespace)
-        if part.trainings != Trainings():
-            self._trainings.append(part.trainings)
+        if part.facts != Facts():
+            self._facts.append(part.facts)
 
     def _has_service(self, part: Part) -> bool:
         """Return True and warn if an earlier job has rendered this headless Service."""
@@ -277,7 +277,7 @@ class Walk:
 
     def finish(self) -> None:
         """Add the problems that depend on all documents."""
-        self.problems += severe(across(self._trainings), strict=self._strict)
+        self.problems += severe(across(self._facts), strict=self._strict)
 
     def missing(self, needs: Iterable[Prerequisite]) -> tuple[Prerequisite, ...]:
         """Return the prerequisites of a job that no part provides."""

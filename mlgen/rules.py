@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import cleandoc
 from textwrap import dedent, indent
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 Subject = TypeVar("Subject")
 Found = TypeVar("Found")
@@ -83,7 +83,7 @@ class Rules(Generic[Subject, Found]):
     Used as a decorator, it adds a function.
     """
 
-    every: ClassVar[list[Rule]] = []  # type: ignore[type-arg]  # of all kinds of subjects
+    every: ClassVar[list[Rule[Any, Any]]] = []  # of all kinds of subjects
 
     def __init__(self, subject: str) -> None:
         self.subject = subject

@@ -5,6 +5,7 @@ https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
 """
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, ParamSpec, TypeVar, cast
@@ -80,6 +81,17 @@ def needs_shell(text: str) -> bool:
     return re.search(OPERATORS, text) is not None
 
 
+def split(text: str) -> list[str] | None:
+    """Return the words of a command line, in which operators are ordinary characters.
+
+    None if a quote is not closed.
+    """
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return None
+
+
 def text_index(words: Sequence[str], start: int = 0) -> int | None:
     """Return the index of the script in `sh -c SCRIPT` or `bash -euo pipefail -c SCRIPT`.
 
@@ -93,7 +105,7 @@ def text_index(words: Sequence[str], start: int = 0) -> int | None:
         letters = "" if words[index].startswith("--") else words[index][1:]
         runs_text = runs_text or "c" in letters
         index += 2 if set(letters) & set("oO") else 1
-    if words[index : index + 1] == ["--"]:  # ends the options
+    if index < len(words) and words[index] == "--":  # ends the options
         index += 1
     return index if runs_text and index < len(words) else None
 
@@ -194,24 +206,6 @@ def simple_commands(text: str) -> list[list[str]]:
         elif token["word"]:
             commands[-1].append(script.word(token["word"]))
     return [words for words in commands if words]
-
-
-def programs(words: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a command line that are run as programs, without an interpreter.
-
-    They are the first word of each command, also in the script of a shell. Launchers such as
-    `mpirun` run one of their arguments, which is a program if it ends in `.sh`.
-    """
-    script = text_index(words)
-    for command in [[*words], *(simple_commands(words[script]) if script else ())]:
-        for before, word in zip(["", *command], command, strict=False):
-            is_argument = before in SOURCES or is_shell(before) or not word.endswith(".sh")
-            if before in ("", "exec") or not is_argument:
-                yield word
-
-
-SOURCES = (".", "source")
-"""The commands of a shell that read a script without running it as a program."""
 
 
 def unclosed(text: str) -> str | None:

@@ -310,6 +310,14 @@ class Role:
         return self.serves or self.restart == "Always"
 
     @property
+    def keeps_rank(self) -> bool:
+        """True if its replicas have fixed ranks, so that their peers cannot continue without one.
+
+        torchrun and `jax.distributed` read these variables.
+        """
+        return "PET_NODE_RANK" in self.env or "PROCESS_ID" in self.env
+
+    @property
     def restarts_together(self) -> bool:
         """True if the whole gang restarts when a replica fails."""
         return self.gang and not self.alone
@@ -329,6 +337,7 @@ class Topology:
         cleanup: the command that deletes the pods that keep running after training ends; "" if
             there are no such pods, or if the job itself stops them.
         only_ready: True if the names of replicas resolve only while they are ready.
+        idle: the roles of the job file that do not compute.
         ranked: True if the replicas train together, each with a rank. False for roles of any name,
             whose replicas may work alone, and for a cluster that runs submitted programs.
     """
@@ -341,4 +350,5 @@ class Topology:
     problems: tuple[Problem, ...] = ()
     cleanup: str = ""
     only_ready: bool = False
+    idle: frozenset[str] = frozenset()
     ranked: bool = True

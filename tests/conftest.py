@@ -103,6 +103,25 @@ def render(monkeypatch):
     return rendered
 
 
+@pytest.fixture
+def topology():
+    """Function that lays out a job of a framework from a few roles."""
+    from mlgen import frameworks
+    from mlgen.jobfile.model import Network, RoleSpec, RunPolicy, TrainingJob
+
+    def topology(framework, roles, *, host=None, clean="None", **options):
+        """Lay out a job; `roles` maps a name to a number of replicas or a RoleSpec."""
+        specs = {
+            name: RoleSpec(name, spec) if isinstance(spec, int) else spec
+            for name, spec in roles.items()
+        }
+        policies = {"network": Network(host=host), "run_policy": RunPolicy(clean)}
+        job = TrainingJob("ctr", framework, specs, options=options, **policies)
+        return frameworks.get(framework).topology(job)
+
+    return topology
+
+
 @pytest.fixture(scope="session")
 def prepared_folder(tmp_path_factory):
     """A folder with `prepared`, the parts that are generated for a wheel of this checkout."""

@@ -10,7 +10,9 @@ from support import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-GENERATED = {DOCS / f"reference/{name}.md" for name in ("fields", "commands", "problems", "python")}
+GENERATED = {
+    DOCS / f"reference/{name}.md" for name in ("fields", "commands", "problems", "python", "rules")
+}
 """Pages that `.ci/reference` writes. The tests of mlgen.reference run their examples."""
 
 OUTSIDE = {

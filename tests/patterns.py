@@ -551,7 +551,7 @@ def data(file: str, *keys: str) -> Any:
     return value
 
 
-CLUSTER, COMMANDS = "checks/cluster.json", "frameworks/commands.json"
+NODES, WRITES, COMMANDS = "checks/nodes.json", "checks/writes.json", "launch/launchers.json"
 
 
 def local() -> dict[str, list[str]]:
@@ -559,68 +559,47 @@ def local() -> dict[str, list[str]]:
 
     Those that contain names of the input are given with examples.
     """
-    from mlgen.checks import operators, pod_names
+    from mlgen.checks import commands, operators, placement, pod_names
     from mlgen.documents import files
-    from mlgen.frameworks import _address_rules, _shell_rules
     from mlgen.integrations import helm
+    from mlgen.jobfile import gpus
     from mlgen.jobfile.operators import OPERATORS
     from mlgen.jobfile.validation import python_pattern
     from mlgen.kubernetes.addresses import host_pattern
+    from mlgen.launch import addresses
     from mlgen.live import watch
     from mlgen.objects.labels import INDEX_FORMS
 
     schemas = list(map(python_pattern, found_in(keys="pattern")))
-    rules = found_in("kubernetes/rules.json", CLUSTER, keys="like when unless")
+    rules = found_in("kubernetes/rules.json", keys="like when unless")
     launchers = data(COMMANDS, "launchers").values()
     values = [value[0] for row in launchers for value in row.get("values", {}).values()]
-    roles, tests = "|".join((*_address_rules.ROLE_NAMES, "a")), _shell_rules.TESTS
+    roles = "|".join((*addresses.ROLE_NAMES, "a"))
     rows = {
-        "checks/cluster.py: label": [*data(CLUSTER, "vendors")],
-        "checks/cluster.py: pattern": [*data(CLUSTER, "misplaced")],
-        'checks/cluster.py: row.get("type", "")': found_in(CLUSTER, keys="type"),
+        "checks/commands.py: is_syntax": [
+            rf"^({commands.OPERATOR_WORD}|~/\S*)$|{commands.VARIABLE_IN_WORD}"
+        ],
+        "checks/devices.py: pattern": [*data(NODES, "misplaced")],
+        "checks/files.py: pattern": [data(WRITES, "checkpoints"), data(WRITES, "model")],
         r'checks/operators.py: rf"\b{name}="': [r"\bA="],
         "checks/operators.py: pattern": [
             pattern for _, pattern, _ in (*operators.FILES, *operators.VARIABLES)
         ],
-        "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.RULES],
+        "checks/placement.py: label": [*data(NODES, "vendors")],
+        "checks/placement.py: pattern": [placement.GPU_NAME, placement.TPU_NAME],
+        'checks/placement.py: row["type"]': found_in(NODES, keys="type"),
+        "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.USES],
         r'checks/references.py: rf"{re.escape(job.name)}-.+-\d+"': [r"a-.+-\d+"],
-        "checks/storage.py: pattern": [data(CLUSTER, "checkpoints"), data(CLUSTER, "lost")],
-        'checks/storage.py: row["like"]': [row["like"] for row in data(CLUSTER, "git")],
-        **{
-            f'checks/storage.py: patterns["{name}"]': [text]
-            for name, text in data(CLUSTER, "writes").items()
-        },
-        r'dialects/mpi_operator.py: rf"--{bound}-(?:np|num-proc)[\s=]+(\d{{1,9}}\b)"': [
-            r"--min-(?:np|num-proc)[\s=]+(\d{1,9}\b)"
-        ],
         r'dialects/jobset/__init__.py: ADDRESS + re.escape(subdomain) + r"(?![\w-])"': [
             r"(?<![\w-])[\w-]+(?<=\d)\.a(?![\w-])"
         ],
         "documents/files.py: TYPE % name": [files.TYPE % "kind"],
-        "frameworks/_address_rules.py: "
-        r'rf"(?:{re.escape(job.name)}|{re.escape(job.part_of or job.name)})-(.+-\d+)"': [
-            r"(?:a|b)-(.+-\d+)"
-        ],
-        r'frameworks/_address_rules.py: rf"\b{own}\b"': [r"\ba\b"],
-        "frameworks/_address_rules.py: like_a_role": [
-            rf"(.*-)?({roles})(-\d+)?(-svc|-service|-headless)?"
-        ],
-        "frameworks/_command_rules.py: launch.launcher.alone": [
-            row["alone"] for row in launchers if row.get("alone")
-        ],
-        r'frameworks/_command_rules.py: rf"\$[({{]?{name}\b"': [r"\$[({]?A\b"],
-        'frameworks/_shell_rules.py: rf"[^a-zA-Z0-9{row.separators}]"': ["[^a-zA-Z0-9_-]"],
-        'frameworks/_shell_rules.py: rf"[{DASHES}][a-zA-Z]"': ["[\u2013\u2014][a-zA-Z]"],
-        "frameworks/_shell_rules.py: used": [rf"\bA=|({tests})[^\n;]*\bA\b|\bA:?[-+=?]"],
-        "frameworks/_shell_rules.py: pattern": ["(?s).*", *values],
-        'frameworks/_variable_rules.py: row["pattern"]': [
-            row["pattern"] for row in data(COMMANDS, "calls")
-        ],
         "integrations/helm.py: text.encode()": [each.pattern.decode() for each in helm._patterns()],  # noqa: SLF001
         'jobfile/operators.py: row["labels"]': [row["labels"] for row in OPERATORS.values()],
         'jobfile/operators.py: table("resources/operator_pods")["own"]': [
             data("resources/operator_pods.json", "own")
         ],
+        "jobfile/gpus.py: pattern": [gpus.WHOLE, gpus.DEVICES],
         "jobfile/hints.py: pattern": [*data("hints.json", "mappings")],
         "jobfile/schema.py: rf\"(?:^|(?<=[.] ))({'|'.join(map(re.escape, values))}): \"": [
             "(?:^|(?<=[.] ))(a|b): "
@@ -635,6 +614,14 @@ def local() -> dict[str, list[str]]:
         ],
         "kubernetes/validation/rows.py: allowed": rules,
         "kubernetes/validation/syntax.py: pattern": rules,
+        r'launch/addresses.py: rf"(?:{names})-(.+-\d+)"': [r"(?:a|b)-(.+-\d+)"],
+        r'launch/addresses.py: rf"\b{own}\b"': [r"\ba\b"],
+        "launch/addresses.py: like_a_role": [rf"(.*-)?({roles})(-\d+)?(-svc|-service|-headless)?"],
+        'launch/options.py: rf"[^a-zA-Z0-9{row.separators}]"': ["[^a-zA-Z0-9_-]"],
+        "launch/options.py: pattern": values,
+        "launch/ranks.py: row.alone": [row["alone"] for row in launchers if row.get("alone")],
+        r'launch/role.py: rf"\$[({{]?{name}\b"': [r"\$[({]?A\b"],
+        'launch/variables.py: row["pattern"]': [row["pattern"] for row in data(COMMANDS, "calls")],
         "live/doctor/job.py: starts": [r"(?m)^(?=Error from server|error: |The \w+ \")"],
         'live/doctor/job.py: each["pattern"]': found_in("kubernetes/doctor.json", keys="pattern"),
         "live/watch.py: pattern": [*watch.COLORS],

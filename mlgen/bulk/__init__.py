@@ -145,8 +145,9 @@ def _all_problems(outcome: Outcome) -> Iterator[Problem]:
     """Yield all problems of a document, including problems that are reported conditionally."""
     yield from outcome.problems
     for part in outcome.parts:
-        found = part.trainings
-        yield from (problem for *_, problem in found.warnings + found.shared + found.uses)
+        found = part.facts
+        yield from (problem for *_, problem in found.kinds + found.shared + found.uses)
+        yield from found.broken
         yield from part.content.problems
 
 

@@ -12,14 +12,34 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from mlgen.checks import references
-from mlgen.checks.cluster import cluster_problems
-from mlgen.checks.job_file import path_in_job_file
-from mlgen.checks.operators import operator_problems
-from mlgen.checks.pod_names import name_problems
-from mlgen.checks.pods import ROLES, WORKLOADS, Located, Objects, pods_of, role_path, texts, title
-from mlgen.checks.sense import doubtful_values
-from mlgen.checks.storage import storage_problems
+from mlgen.checks import (  # noqa: F401  # modules that only define rules
+    amounts,
+    commands,
+    devices,
+    files,
+    network,
+    operators,
+    placement,
+    pod_names,
+    references,
+    startup,
+    volumes,
+)
+from mlgen.checks.job_file import in_job_file, path_in_job_file
+from mlgen.checks.pods import (
+    ROLES,
+    WORKLOADS,
+    Located,
+    Objects,
+    of_containers,
+    of_manifests,
+    of_objects,
+    of_pods,
+    pods_of,
+    role_path,
+    texts,
+    title,
+)
 from mlgen.kubernetes import limits, validation
 from mlgen.kubernetes.groups import group_of, is_built_in
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
@@ -50,26 +70,37 @@ def job_problems(
         job_file: the data of the job file, for the paths; None if there is none.
         jobset: True if JobSet's controller runs the job.
     """
-    job = Objects(name, objects, alike=bool(job_file), jobset=jobset)
+    written = job_file or {}
+    job = Objects(
+        name,
+        objects,
+        alike=bool(job_file),
+        jobset=jobset,
+        version=kube_version,
+        job_file=written,
+    )
 
-    def in_job_file(each: Located) -> Problem:
+    def located_in_job_file(each: Located) -> Problem:
         if each.problem.code not in ("no-such-peer", "namespace", "port"):
             return each.problem
         # Report an address at the text that contains it.
-        path = path_in_job_file(job_file or {}, each.item, each.path)
+        path = path_in_job_file(written, each.item, each.path)
         return replace(each.problem, path=path or each.problem.path)
 
     plan = references.plan_of(job)
     version = references.needed_version(plan, kube_version)
+    of_rules = chain(
+        of_objects.broken_by(job),
+        *(of_pods.broken_by(pods) for pods in job.distinct_pods),
+        *(
+            of_containers.broken_by(container)
+            for pods in job.distinct_pods
+            for container in pods.each_container
+        ),
+    )
     problems = chain(
-        map(in_job_file, located(job, version, job_file)),
-        doubtful_values(job, job_file),
-        cluster_problems(job, kube_version, job_file),
-        storage_problems(job, job_file),
-        operator_problems(job, job_file or {}),
-        name_problems(job, job_file or {}),
-        references.unused_claims(job),
-        references.far_reaching_rights(job),
+        (in_job_file(found, written) for found in of_rules),
+        map(located_in_job_file, located(job, version, job_file)),
         references.restarts(job, plan, kube_version),
     )
     return list(dict.fromkeys(bounded(problems)))
@@ -92,6 +123,7 @@ def located(
     # If the job's name is invalid, so are the names derived from it.
     written_only = bool(named and job_file)
     yield from rejected_values(job.distinct, kube_version, written, written_only=written_only)
+    yield from of_manifests.broken_by(job)
     yield from references.broken_references(job, written)
     yield from references.unschedulable_groups(job, kube_version)
     yield from _sizes(job)

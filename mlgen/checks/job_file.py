@@ -1,15 +1,16 @@
 """A path in a rendered object → the path of the value's source in the job file."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from mlgen.checks.pods import ROLES, TEMPLATE, has, value_at
+from mlgen.checks.pods import ROLES, TEMPLATE, Located, has, value_at
 from mlgen.jobfile.model import own_files
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import ROLE, files_name
 from mlgen.objects.pod import PREFLIGHT
-from mlgen.problems import ValuePath
+from mlgen.problems import Problem, ValuePath
 
 SPEC: ValuePath = ("spec",)
 
@@ -57,6 +58,20 @@ def path_in_job_file(
                 best, deepest = written, depth
     root = _written(job_file, _of_the_job(job_file, item, path))
     return root or best or None
+
+
+def in_job_file(found: Located, job_file: Mapping[str, Any]) -> Problem:
+    """Return the problem of a value in an object, with its path in the job file."""
+    written = path_in_job_file(job_file, found.item, found.path) if found.path else None
+    return replace(found.problem, path=written or found.problem.path)
+
+
+def holders(job_file: Mapping[str, Any]) -> Iterator[tuple[ValuePath, Mapping[str, Any], Any]]:
+    """Yield the path, the volumes and the template of all roles together, and of each role."""
+    spec = job_file.get("spec") or {}
+    for path in (("spec",), *(("spec", "roles", name) for name in spec.get("roles") or ())):
+        holder = value_at(job_file, path) or {}
+        yield path, holder.get("volumes") or {}, holder.get("template")
 
 
 def _of_the_job(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> ValuePath:

@@ -1,42 +1,18 @@
-"""Objects of a job → problems with values that only the pods of an operator have.
+"""Rules about values that only the pods of an operator have.
 
 `mlgen/jobfile/operators.py` describes the table of these values.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any
 
-from mlgen.checks._facts import at_pod, in_job_file
-from mlgen.checks.container_texts import ContainerText, located, texts_of
 from mlgen.checks.pod_names import MERGED
-from mlgen.checks.pods import Located, Objects, Pods, value_at
+from mlgen.checks.pods import Container, Located, Pods, of_containers, of_pods, value_at
 from mlgen.jobfile.model import is_below
 from mlgen.jobfile.operators import OF_PODS, SELECTED, hints, operator_of
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
-from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import JOB, REPLICA_INDEX, ROLE
-from mlgen.problems import Problem, ValuePath, listed
-
-
-def operator_problems(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problems of values of an operator's pods, with their paths in the job file."""
-    for pods in job.distinct_pods:
-        for found in chain(_fields(job, pods), _of_texts(job, pods)):
-            yield in_job_file(found, job_file)
-
-
-def _of_texts(job: Objects, pods: Pods) -> Iterator[Located]:
-    """Report labels, files and variables of an operator in commands, probes and files."""
-    for path, container in pods.containers():
-        names = {item["name"] for item in container.get("env") or ()}
-        for text in texts_of(job, pods, path, container):
-            if text.label not in names:
-                yield from _labels(job, pods, text)
-                yield from _files(container, pods, text)
-                yield from _variables(container, pods, text)
-
+from mlgen.problems import ValuePath, listed
 
 PodLabels = Mapping[str, str | None]
 """The labels of the pods of one workload. The value is None if it differs among the pods."""
@@ -89,18 +65,34 @@ def _own_role(value: str, every: Sequence[PodLabels]) -> dict[str, str]:
     return {ROLE: MERGED} | ({JOB_INDEX: '"0"'} if value == "master" else {})
 
 
-def _fields(job: Objects, pods: Pods) -> Iterator[Located]:
-    """Report labels and annotations of an operator that a pod reads, but does not have."""
+@of_pods
+def operator_field(pods: Pods) -> Iterator[Located]:
+    """Report labels and annotations of an operator that a pod reads, but does not have.
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        env:
+          ID: {valueFrom: {fieldRef: {fieldPath: "metadata.labels['volcano.sh/template-uid']"}}}
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py]
+        env: {TEAM: {valueFrom: {fieldRef: {fieldPath: "metadata.labels['example.com/team']"}}}}
+        roles: {worker: {}}
+    """
     metadata = pods.template["metadata"]
     for path, name in _references(pods):
         match = OF_PODS.fullmatch(str(value_at(pods.item, path)))
         kind, key = match.groups() if match else ("", "")
         operator = operator_of(key)
-        is_set = key in (metadata.get(kind) or {}) or (operator == "JobSet" and job.jobset)
+        is_set = key in (metadata.get(kind) or {}) or (operator == "JobSet" and pods.job.jobset)
         is_set = is_set or (key == "job-name" and pods.item["kind"] == "Job")
         if operator and kind and not is_set:
-            values = {"operator": operator, "kind": kind.removesuffix("s"), "key": key}
-            yield at_pod(pods, path, "operator-field", **values, name=name)
+            label = f"{kind.removesuffix('s')} {key}"
+            message = f"{operator} sets the {label}, but mlgen does not, so {name} is empty"
+            hint = "write its value instead of fieldRef, or remove it"
+            yield pods.error(path, message, hint, "reference")
 
 
 def _references(pods: Pods) -> Iterator[tuple[ValuePath, str]]:
@@ -122,27 +114,55 @@ KEYS = rf"({'|'.join(re.escape(key) for key in SELECTED if '/' in key)})(?:=([\w
 """The labels of operators with a prefix, and the value with which a command compares one."""
 
 
-def _labels(job: Objects, pods: Pods, text: ContainerText) -> Iterator[Located]:
-    """Report commands that look for labels of an operator, which the pods do not have."""
-    for key, value in re.findall(KEYS, text.text) if "/" in text.text else ():
-        every = [pod_labels(each) for each in job.pods]
-        if not any(key in labels for labels in every):
-            own = own_labels([(key, value or job.name)], job.name, every)
-            yield located(pods, text, "operator-label", label=text.label, key=key, own=own)
+@of_containers
+def operator_label(container: Container) -> Iterator[Located]:
+    """Report commands that look for pods by labels of an operator, which these pods do not have.
+
+    wrong:
+        framework: pytorch
+        command: [sh, -c, kubectl wait pods -l training.kubeflow.org/job-name=a && python train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [sh, -c, "kubectl wait pods -l mlgen.dev/job=a && python train.py"]
+        roles: {worker: {}}
+    """
+    job = container.job
+    for text in container.texts:
+        for key, value in re.findall(KEYS, text.text) if "/" in text.text else ():
+            every = [pod_labels(each) for each in job.pods]
+            if not any(key in labels for labels in every):
+                message = f"{text.label} looks for the label {key}, which these pods do not have"
+                hint = f"write {own_labels([(key, value or job.name)], job.name, every)}"
+                yield container.doubt(text, message, hint, "selector")
 
 
 FILES = [*hints("files")]
 VARIABLES = [*hints("variables")]
 
 
-def _files(container: Object, pods: Pods, text: ContainerText) -> Iterator[Located]:
-    """Report files of an operator that a container reads, but does not mount."""
-    for operator, pattern, fix in FILES if "/" in text.text else ():
-        match = re.search(pattern, text.text)
-        mounts = (str(mount["mountPath"]) for mount in container.get("volumeMounts") or ())
-        if match and not any(is_below(match[0], mount) for mount in mounts):
-            values = {"label": text.label, "path": match[0], "operator": operator}
-            yield located(pods, text, "operator-file", **values, hint=fix)
+@of_containers
+def operator_file(container: Container) -> Iterator[Located]:
+    """Report files of an operator that a container reads, but does not mount.
+
+    wrong:
+        framework: pytorch
+        command: [sh, -c, cat /etc/volcano/worker.host && python train.py]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [cat, /etc/volcano/worker.host]
+        volumes: {hosts: {mountPath: /etc/volcano, configMap: hosts}}
+        roles: {worker: {}}
+    """
+    mounts = [str(mount["mountPath"]) for mount in container.data.get("volumeMounts") or ()]
+    for text in container.texts:
+        for operator, pattern, fix in FILES if "/" in text.text else ():
+            match = re.search(pattern, text.text)
+            if match and not any(is_below(match[0], mount) for mount in mounts):
+                reads = f"{text.label} reads {match[0]}, which {operator} writes"
+                message = f"{reads}, but which is on no volume of the container"
+                yield container.doubt(text, message, fix, "volume")
 
 
 USED = r"(?<![\\$])\$\{?([A-Z]{1,40}_\w+)\b(?!:?[-+=?])"
@@ -152,12 +172,24 @@ SETS = r"\b(source|eval|read)\b|(^|\n) *\. "
 """A pattern of scripts that may set any variable."""
 
 
-def _variables(container: Object, pods: Pods, text: ContainerText) -> Iterator[Located]:
-    """Report variables of an operator that a script uses without a value."""
-    if "$" not in text.text or container.get("envFrom") or re.search(SETS, text.text):
-        return
-    known = {item["name"] for item in container.get("env") or ()}
-    for name in dict.fromkeys(re.findall(USED, text.text)):
-        fix = next((fix for _, pattern, fix in VARIABLES if re.fullmatch(pattern, name)), "")
-        if fix and name not in known and not re.search(rf"\b{name}=", text.text):
-            yield located(pods, text, "operator-variable", label=text.label, name=name, hint=fix)
+@of_containers
+def operator_variable(container: Container) -> Iterator[Located]:
+    """Report variables of an operator that a script uses without a value.
+
+    wrong:
+        framework: pytorch
+        command: [sh, -c, "python train.py --rank=$VK_TASK_INDEX"]
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [sh, -c, "VK_TASK_INDEX=1; python train.py $VK_TASK_INDEX ${VC_TASK_INDEX:-0}"]
+        roles: {worker: {}}
+    """
+    for text in container.texts if not container.data.get("envFrom") else ():
+        if "$" not in text.text or re.search(SETS, text.text):
+            continue
+        for name in dict.fromkeys(re.findall(USED, text.text)):
+            fix = next((fix for _, pattern, fix in VARIABLES if re.fullmatch(pattern, name)), "")
+            if fix and name not in container.env and not re.search(rf"\b{name}=", text.text):
+                message = f"{text.label} uses {name}, which is not set in this job"
+                yield container.doubt(text, message, fix, "launch")

@@ -1,4 +1,4 @@
-"""Objects of a job → problems with names of pods that serve as an index or an address.
+"""A rule about names of pods that serve as an index or an address.
 
 Under most operators, the name of a pod ends in its index, and a Service has the same name. The name
 of a Job's pod ends in a random suffix, and does not resolve. Its host name is the name without it:
@@ -6,62 +6,69 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from mlgen.checks._facts import in_job_file
-from mlgen.checks.container_texts import ContainerText, located, texts_of
-from mlgen.checks.pods import Located, Objects, Pods, value_at
-from mlgen.kubernetes.objects import Object
+from mlgen.checks.pods import Container, ContainerText, Located, of_containers, value_at
 from mlgen.objects.labels import REPLICA_INDEX, ROLE
-from mlgen.problems import Problem, listed
 from mlgen.topology import INDEX, INDEX_NAME
 
 
-def name_problems(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the uses of a pod's name for which it must end in the index, or resolve.
+@of_containers
+def pod_name(container: Container) -> Iterator[Located]:
+    """Report uses of a pod's name for which it must end in the index, or resolve.
 
-    A text of several roles may need other values in each of them. It is reported once.
+    wrong:
+        framework: generic
+        command: [bash, -c, "train --rank=${POD_NAME##*-}"]
+        env: {POD_NAME: {valueFrom: {fieldRef: {fieldPath: metadata.name}}}}
+        options: {addresses: false}
+        roles: {worker: {replicas: 2}}
+    wrong:
+        framework: generic
+        command: [train, --local-addr, $(POD_NAME)]
+        env: {POD_NAME: {valueFrom: {fieldRef: {fieldPath: metadata.name}}}}
+        options: {addresses: false}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: generic
+        command: [bash, -c, "train --name=$POD_NAME --rank=${HOSTNAME##*-}"]
+        env: {POD_NAME: {valueFrom: {fieldRef: {fieldPath: metadata.name}}}}
+        options: {addresses: false}
+        roles: {worker: {replicas: 2}}
     """
-    own = str(value_at(job_file, ("metadata", "name")) or job.name)
-    fixes: dict[Problem, dict[str, str]] = {}
-    for pods in job.distinct_pods:
-        for found in _of_pods(job, own, pods):
-            problem = in_job_file(found, job_file)
-            role = str(pods.template["metadata"]["labels"].get(ROLE))
-            fixes.setdefault(replace(problem, hint=""), {}).setdefault(problem.hint, role)
-    for problem, roles in fixes.items():
-        several = (f"{fix.removeprefix('write ')} in {role}" for fix, role in roles.items())
-        hint = f"write {listed([*several], 'or')}" if len(roles) > 1 else next(iter(roles))
-        yield replace(problem, hint=hint)
+    pods = container.pods
+    names = _variables(container) if pods.item["kind"] == "Job" else set[str]()
+    texts = [*container.texts] if names else []
+    for number, (name, value) in enumerate(container.env.items() if names else ()):
+        path = (*container.path, "env", number, "value" if value else "valueFrom")
+        text = ContainerText(pods.item, path, name, value, INDEX)
+        texts.append(text)
+        if name in names and re.fullmatch(ADDRESS, name):
+            yield _not_an_address(container, text, name, f"value: {Use(container, text).host}")
+    for text in texts:
+        for is_rank, match, write in _uses(Use(container, text), names):
+            if is_rank:
+                message = f"{match} is not the index of a replica: {RANDOM}"
+                yield container.doubt(text, message, f"write {write}", "reference")
+            else:
+                yield _not_an_address(container, text, match, write)
 
 
-def _of_pods(job: Objects, name: str, pods: Pods) -> Iterator[Located]:
-    """Report the uses of the names of the pods of a workload.
-
-    Args:
-        job: the objects of the job.
-        name: the name of the job in its file.
-        pods: the pods.
-    """
-    for path, container in pods.containers() if pods.item["kind"] == "Job" else ():
-        names = _variables(container)
-        for text in texts_of(job, pods, path, container) if names else ():
-            yield from _uses(Use(job.name, name, pods, text), names)
-        for number, item in enumerate(container.get("env") or ()):
-            if item["name"] in names and re.fullmatch(ADDRESS, item["name"]):
-                at = (*path, "env", number, "value" if item.get("value") else "valueFrom")
-                text = ContainerText(pods.item, at, item["name"], "", INDEX)
-                write = f"value: {Use(job.name, name, pods, text).host}"
-                yield located(pods, text, "name-address", text=item["name"], write=write)
+RANDOM = "the names of these pods end in a random suffix"
 
 
-def _variables(container: Object) -> set[str]:
+def _not_an_address(container: Container, text: ContainerText, used: str, write: str) -> Located:
+    message = f"{used} is not an address: {RANDOM}, and do not resolve"
+    return container.doubt(text, message, f"write {write}", "reference")
+
+
+def _variables(container: Container) -> set[str]:
     """Return the variables of a container with the name of its pod."""
-    env, path = container.get("env") or (), ("valueFrom", "fieldRef", "fieldPath")
+    env, path = container.data.get("env") or (), ("valueFrom", "fieldRef", "fieldPath")
     names = {item["name"] for item in env if value_at(item, path) == "metadata.name"}
-    return names | {each["name"] for each in env if each.get("value") in map("$({})".format, names)}
+    copies = {f"$({name})" for name in names}
+    return names | {name for name, value in container.env.items() if value in copies}
 
 
 ADDRESS = r"(\w+_)?(ADDR|ADDRESS|ENDPOINT|COORDINATOR)"
@@ -73,38 +80,39 @@ class Use:
     """A text that may use the name of a pod.
 
     Attributes:
-        rendered: the name of the job, with its hash.
-        job: its name in the job file.
-        pods: the pods that read the text.
+        container: the container that reads it.
         text: the text.
     """
 
-    rendered: str
-    job: str
-    pods: Pods
+    container: Container
     text: ContainerText
 
     @property
     def role(self) -> str:
         """The role of the pods."""
-        return str(self.pods.template["metadata"]["labels"].get(ROLE))
+        return str(self.container.pods.template["metadata"]["labels"].get(ROLE))
 
     @property
     def base(self) -> str:
         """The host name of the pods without their index."""
-        own = self.pods.template["metadata"]["labels"].get(REPLICA_INDEX)
-        return self._renamed(self.pods.name.removesuffix(f"-{own}"))
+        pods = self.container.pods
+        own = pods.template["metadata"]["labels"].get(REPLICA_INDEX)
+        return self._renamed(pods.name.removesuffix(f"-{own}"))
 
     @property
     def host(self) -> str:
         """The address of a pod, in which the text for the index is replaced."""
-        own = REPLICA_INDEX in self.pods.template["metadata"]["labels"]
-        name = f"{self.base}-{self.text.own_index}" if own or self.pods.indexed else self.base
-        return f"{name}.{self._renamed(self.pods.subdomain[1] or self.rendered)}"
+        pods, rendered = self.container.pods, self.container.job.name
+        own = REPLICA_INDEX in pods.template["metadata"]["labels"]
+        name = f"{self.base}-{self.text.own_index}" if own or pods.indexed else self.base
+        return f"{name}.{self._renamed(pods.subdomain[1] or rendered)}"
 
     def _renamed(self, name: str) -> str:
-        is_own = f"{name}-".startswith(f"{self.rendered}-")
-        return self.job + name.removeprefix(self.rendered) if is_own else name
+        """Return a name with the name of the job in its file, which has no hash."""
+        job = self.container.job
+        written = value_at(job.job_file, ("metadata", "name")) or job.name
+        is_own = f"{name}-".startswith(f"{job.name}-")
+        return str(written) + name.removeprefix(job.name) if is_own else name
 
 
 def _index(use: Use, match: re.Match[str]) -> str:
@@ -167,40 +175,43 @@ LAST = (
 
 END = r"[^`\n]{0,40}?(?:`|\)(?=[\s\"';&)]|$))"
 
-RULES: tuple[tuple[str, str, Callable[[Use, re.Match[str]], str]], ...] = (
-    ("name-rank", ENDS, _index),
-    ("name-rank", r"\$\{(?P<name>\w+)##?(?P<prefix>[\w.-]{0,99}-)\}", _after),
-    ("name-rank", rf"{PIPE}(?:{LAST}){END}", _index),
-    ("name-rank", rf"\$\((?:{LAST})[^`\n]{{0,20}}<<< ?{NAME} ?\)", _index),
-    ("name-rank", PYTHON, _index),
+USES: tuple[tuple[bool, str, Callable[[Use, re.Match[str]], str]], ...] = (
+    (True, ENDS, _index),
+    (True, r"\$\{(?P<name>\w+)##?(?P<prefix>[\w.-]{0,99}-)\}", _after),
+    (True, rf"{PIPE}(?:{LAST}){END}", _index),
+    (True, rf"\$\((?:{LAST})[^`\n]{{0,20}}<<< ?{NAME} ?\)", _index),
+    (True, PYTHON, _index),
     (
-        "name-rank",
+        True,
         rf"(?:\[|\btest) {NAME} (?:==?|!=) \"?(?P<compared>[\w*.-]*-\d{{1,6}})\"?(?= ?\]| |;|$)",
         _test,
     ),
-    ("name-rank", rf"\[\[ {NAME} =~ (?P<compared>[^\s\]]*(?:\d|\[0-9\][+*]?\)?)\$)(?= )", _test),
-    ("name-rank", rf"\bcase {NAME} in\s+\(?(?P<compared>[\w*.-]*-\d{{1,6}})\)", _test),
-    ("name-rank", r"\$\{(?P<name>\w+)%%?-[^{}]{0,20}\}", _base),
-    ("name-address", OPTION, _address),
-    ("name-address", rf"{NAME}(?::\d{{2,5}}\b|:\$[({{]?\w*PORT\b|\.[\w-]+\.svc\b)", _address),
+    (True, rf"\[\[ {NAME} =~ (?P<compared>[^\s\]]*(?:\d|\[0-9\][+*]?\)?)\$)(?= )", _test),
+    (True, rf"\bcase {NAME} in\s+\(?(?P<compared>[\w*.-]*-\d{{1,6}})\)", _test),
+    (True, r"\$\{(?P<name>\w+)%%?-[^{}]{0,20}\}", _base),
+    (False, OPTION, _address),
+    (False, rf"{NAME}(?::\d{{2,5}}\b|:\$[({{]?\w*PORT\b|\.[\w-]+\.svc\b)", _address),
 )
-"""The problem of each use of a name, its pattern, and a function that returns the text to write.
+"""The uses of a name: True for a use as the index, a pattern, and a function that returns the fix.
 
 The group `name` is the variable with the name of the pod, and `compared` the text of a test.
 """
 
 
-def _uses(use: Use, names: set[str]) -> Iterator[Located]:
-    """Report the uses of the variables with the name of the pod in a text."""
+def _uses(use: Use, names: set[str]) -> Iterator[tuple[bool, str, str]]:
+    """Yield the uses of the variables with the name of the pod in a text.
+
+    Each is True for a use as the index, the text of the use, and the text to write instead.
+    """
     text = use.text.text
     if not any(name in text for name in names):
         return
     names = _in_script(names, text)
-    for rule, pattern, fix in RULES:
+    for is_rank, pattern, fix in USES:
         for match in re.finditer(pattern, text):
             write = fix(use, match) if match["name"] in names else ""
             if write:
-                yield located(use.pods, use.text, rule, text=match[0], write=write)
+                yield is_rank, match[0], write
 
 
 def _in_script(names: set[str], script: str) -> set[str]:

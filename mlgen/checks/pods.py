@@ -1,8 +1,12 @@
-"""Objects of a job → its pods and the texts that they read, for the checks."""
+"""Objects of a job → its pods, containers and texts: the subjects of rules.
+
+Rules report the path of a value in the object. `job_problems` in `mlgen/checks/__init__.py` finds
+it in the job file.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -10,9 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
-from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE
+from mlgen.kubernetes.versions import DEFAULT, KubeVersion
+from mlgen.launch.line import Line, Lines, container_lines
+from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE, files_name
 from mlgen.problems import Code, Problem, ValuePath
-from mlgen.topology import INDEX_NAME
+from mlgen.rules import Rules
+from mlgen.topology import INDEX, INDEX_NAME
 
 AnyObject = TypeVar("AnyObject", bound=Mapping[str, Any])
 
@@ -94,6 +101,10 @@ class Located(NamedTuple):
         warning = self.problem.warning or not unless
         return self._replace(problem=replace(self.problem, warning=warning))
 
+    def or_at(self, path: ValuePath) -> "Located":
+        """Return the problem with a path in the job file for a value that is not in it."""
+        return self._replace(problem=replace(self.problem, path=path))
+
 
 @dataclass(frozen=True)
 class Pods:
@@ -105,6 +116,7 @@ class Pods:
         indexed: True if the host names end with an index.
         count: the number of pods; None if unknown, as for a suspended StatefulSet.
         together: the number of pods that run at a time; None if unknown.
+        job: the objects of their job.
         limit: the maximum number of pods of an elastic job; 0 if it is not elastic.
     """
 
@@ -113,6 +125,7 @@ class Pods:
     indexed: bool
     count: int | None
     together: int | None
+    job: "Objects" = field(repr=False, compare=False)
     limit: int = 0
 
     @property
@@ -166,9 +179,14 @@ class Pods:
 
     def containers(self) -> Iterator[tuple[ValuePath, Object]]:
         """Yield the init containers, then the containers, each with its path."""
-        for field in ("initContainers", "containers"):
-            for number, container in enumerate(self.template["spec"].get(field, [])):
-                yield (*POD, field, number), container
+        for kind in ("initContainers", "containers"):
+            for number, container in enumerate(self.template["spec"].get(kind, [])):
+                yield (*POD, kind, number), container
+
+    @cached_property
+    def each_container(self) -> "list[Container]":
+        """The init containers, then the containers, as subjects of rules."""
+        return [Container(self, path, data) for path, data in self.containers()]
 
     def volumes(self) -> Iterator[tuple[ValuePath, Object]]:
         """Yield the volumes, each with its path."""
@@ -189,6 +207,128 @@ class Pods:
         )
         return Counter(chain.from_iterable(names))
 
+    def error(
+        self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
+    ) -> Located:
+        """Return an error of a value, which cannot work in any image.
+
+        Args:
+            path: the path of the value in the object; () for the role.
+            message: the problem.
+            hint: the fix.
+            code: the code of the problem.
+        """
+        return Located(self.item, path, Problem(role_path(self.item), message, code, hint))
+
+    def warning(
+        self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
+    ) -> Located:
+        """Return a warning of a value, which may work in some image; see `error`."""
+        return self.error(path, message, hint, code).as_warning()
+
+
+class ContainerText(NamedTuple):
+    """A text that a container runs or reads: a word, a probe or a file.
+
+    Attributes:
+        item: the object that contains it.
+        path: its path there.
+        label: its name in messages.
+        text: the text. An option and its value are one text.
+        own_index: the text that Kubernetes or a shell replaces there by the index of the replica.
+    """
+
+    item: Object
+    path: ValuePath
+    label: str
+    text: str
+    own_index: str = f"${INDEX_NAME}"
+
+
+EXEC: tuple[ValuePath, ...] = (
+    *((name,) for name in ("livenessProbe", "readinessProbe", "startupProbe")),
+    *(("lifecycle", name) for name in ("postStart", "preStop")),
+)
+"""The fields of a container that run a command later."""
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container or init container of pods.
+
+    Attributes:
+        pods: the pods.
+        path: its path in their object.
+        data: its fields.
+    """
+
+    pods: Pods
+    path: ValuePath
+    data: Object
+
+    @property
+    def job(self) -> "Objects":
+        """The objects of the job."""
+        return self.pods.job
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The commands that it runs. Their paths are below the container."""
+        return container_lines(self.data)
+
+    @cached_property
+    def line(self) -> Line:
+        """The words of command and args, before a shell splits them."""
+        return Line(self.lines.words, self.lines.paths)
+
+    @cached_property
+    def env(self) -> dict[str, str]:
+        """The values of its variables; "" for a value from elsewhere."""
+        return {item["name"]: str(item.get("value") or "") for item in self.data.get("env") or ()}
+
+    @cached_property
+    def texts(self) -> list[ContainerText]:
+        """Its command line, probes and hooks, and the files of the job file that it mounts."""
+        item, pods, before, found = self.pods.item, self.pods, "", list[ContainerText]()
+        for at, text in zip(self.lines.paths, self.lines.words, strict=True):
+            is_value = before.startswith("-") and text.startswith("$") and " " not in text
+            whole = f"{before} {text}" if is_value else text
+            found.append(ContainerText(item, (*self.path, *at), str(at[0]), whole, INDEX))
+            before = text
+        for steps in EXEC:
+            at = (*steps, "exec", "command")
+            for number, text in enumerate(value_at(self.data, at) or ()):
+                path = (*self.path, *at, number)
+                found.append(ContainerText(item, path, str(steps[-1]), str(text)))
+        prefix = files_name(self.job.name, "")
+        for mount in self.data.get("volumeMounts") or ():
+            volume = pods.named_volumes.get(mount["name"]) or {}
+            name = str(value_at(volume, ("configMap", "name")))
+            files = self.job.of_kind("ConfigMap").get(name, {}) if name.startswith(prefix) else {}
+            for file, text in (files.get("data") or {}).items():
+                found.append(ContainerText(files, ("data", file), file, str(text)))
+        return found
+
+    def doubt(self, text: ContainerText, message: str, hint: str, code: Code) -> Located:
+        """Return a warning of one of its texts."""
+        return self.pods.warning((), message, hint, code)._replace(item=text.item, path=text.path)
+
+    def amounts(self, kind: str) -> Mapping[str, Any]:
+        """Return its `limits` or `requests`."""
+        return (self.data.get("resources") or {}).get(kind) or {}
+
+    def error(
+        self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
+    ) -> Located:
+        """Return an error of a value at a path below the container; see `Pods.error`."""
+        return self.pods.error((*self.path, *path), message, hint, code)
+
+    def warning(
+        self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
+    ) -> Located:
+        """Return a warning of a value at a path below the container; see `Pods.error`."""
+        return self.error(path, message, hint, code).as_warning()
+
 
 @dataclass(frozen=True)
 class Objects:
@@ -199,12 +339,16 @@ class Objects:
         items: all of its objects.
         alike: True if replicas of one role differ only in names, addresses and ports, as rendered.
         jobset: True if JobSet's controller runs the job, and adds its labels to the pods.
+        version: the version of the cluster.
+        job_file: the data of the job file; {} if there is none.
     """
 
     name: str
     items: Sequence[Object]
     alike: bool = False
     jobset: bool = False
+    version: KubeVersion = DEFAULT
+    job_file: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def distinct(self) -> Sequence[Object]:
@@ -214,12 +358,12 @@ class Objects:
     @cached_property
     def distinct_pods(self) -> list[Pods]:
         """The pods of the distinct workloads."""
-        return [pods_of(item) for item in self.distinct if item["kind"] in WORKLOADS]
+        return [pods_of(item, self) for item in self.distinct if item["kind"] in WORKLOADS]
 
     @cached_property
     def pods(self) -> list[Pods]:
         """The pods of each workload."""
-        return [pods_of(item) for item in self.items if item["kind"] in WORKLOADS]
+        return [pods_of(item, self) for item in self.items if item["kind"] in WORKLOADS]
 
     @cached_property
     def by_host(self) -> dict[str, Pods]:
@@ -272,8 +416,26 @@ class Objects:
         return (pods for pods in min(found, key=len, default=[]) if pods.selected(selector))
 
 
-def pods_of(item: Object) -> Pods:
-    """Return the pods of a Job, StatefulSet or Deployment."""
+def command_words(container: Mapping[str, Any]) -> list[tuple[ValuePath, str]]:
+    """Return the words of the command line, with their paths in the container."""
+    lines = container_lines(container)
+    return [*zip(lines.paths, lines.words, strict=True)]
+
+
+of_containers: Rules[Container, Located] = Rules("container")
+of_pods: Rules[Pods, Located] = Rules("pods")
+of_objects: Rules[Objects, Located] = Rules("objects")
+of_manifests: Rules[Objects, Located] = Rules("manifests")
+"""Rules that `mlgen verify` also applies to manifests."""
+
+
+def pods_of(item: Object, job: Objects | None = None) -> Pods:
+    """Return the pods of a Job, StatefulSet or Deployment.
+
+    Args:
+        item: the object.
+        job: all objects of its job. Default: only this one.
+    """
     kind, spec, name = item["kind"], item["spec"], name_of(item)
     count = spec.get("completions" if kind == "Job" else "replicas", 1)
     indexed = kind == "StatefulSet" or spec.get("completionMode") == "Indexed"
@@ -281,7 +443,8 @@ def pods_of(item: Object) -> Pods:
     # In a suspended job, these may be 0, so the number of pods is unknown.
     together = spec.get("parallelism", 1) if kind == "Job" else count
     limit = item["metadata"].get("annotations", {}).get(MAX_REPLICAS, "")
-    return Pods(item, host, indexed, count or None, together or None, natural(limit) or 0)
+    job = job or Objects(name, [item])
+    return Pods(item, host, indexed, count or None, together or None, job, natural(limit) or 0)
 
 
 def one_of_each(objects: Iterable[AnyObject]) -> list[AnyObject]:
@@ -361,9 +524,9 @@ def texts(workloads: Iterable[Pods]) -> Iterator[Text]:
                 value_path = (*path, "env", number, "value")
                 name, value = variable["name"], variable.get("value", "")
                 yield Text(pods.item, value_path, name, value, indexes)
-            for field in ("command", "args"):
-                for number, text in enumerate(container.get(field, [])):
-                    yield Text(pods.item, (*path, field, number), field, text, indexes)
+            for label in ("command", "args"):
+                for number, text in enumerate(container.get(label, [])):
+                    yield Text(pods.item, (*path, label, number), label, text, indexes)
 
 
 def _reader_indexes(pods: Pods, env: Iterable[Object]) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from mlgen.checks import peers
-from mlgen.checks.cluster import REQUIRED
+from mlgen.checks import peer_addresses as peers
+from mlgen.checks.placement import REQUIRED
 from mlgen.checks.pods import (
     POD,
-    ROLES,
     TEMPLATE,
     Located,
     Objects,
@@ -22,6 +22,8 @@ from mlgen.checks.pods import (
     broken,
     in_jobset,
     name_of,
+    of_manifests,
+    of_objects,
     title,
     value_at,
 )
@@ -47,7 +49,7 @@ from mlgen.objects.labels import (
 from mlgen.objects.pod import SCRIPTS
 from mlgen.objects.supervisor import NAME as SUPERVISOR
 from mlgen.objects.supervisor import PLAN, planned
-from mlgen.problems import Problem, ValuePath, did_you_mean
+from mlgen.problems import Problem, ValuePath, did_you_mean, warning
 
 SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
 
@@ -63,7 +65,6 @@ def broken_references(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Loc
     """
     yield from _services(job)
     yield from _config_maps(job, job_file)
-    yield from peers.unknown_peers(job)
     yield from _rights(job)
     yield from _accounts(job)
     yield from _supervisor(job)
@@ -372,11 +373,9 @@ def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Lo
             message = f"Kubernetes {kube_version} does not support PodGroup {item['apiVersion']}"
             hint = f"set --kube-version {POD_GROUPS}, or use another gang scheduler"
             yield Located(item, ("apiVersion",), Problem(GANG, message, "combination", hint))
-        distinct = [pods for pods in job.distinct_pods if _group(pods) == name]
         if is_native:
+            distinct = [pods for pods in job.distinct_pods if _group(pods) == name]
             yield from _differences(item, distinct)
-        else:
-            yield from _other_schedulers(item, distinct, members, least)
     groups = set(map(_group, job.pods))
     yield from _unused(job, "PodGroup", groups, "no pod belongs to")
 
@@ -406,48 +405,79 @@ def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
                 yield broken(pods.item, (*POD, field), message, hint, "combination")
 
 
-def _other_schedulers(
-    group: Object, distinct: list[Pods], members: list[Pods], least: int
-) -> Iterator[Located]:
-    """Yield a problem for pods of another scheduler, if the gang's scheduler lacks them.
+@of_manifests
+def scheduler_of_gang(job: Objects) -> Iterator[Located]:
+    """Report pods of another scheduler than their gang, if the gang's scheduler lacks them.
 
     A gang scheduler counts only its own pods.
 
-    Args:
-        group: the PodGroup.
-        distinct: one of each role's equal pods.
-        members: all pods of the group.
-        least: the number of pods that must start together.
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        scheduling: {gang: volcano, schedulerName: default-scheduler}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py]
+        scheduling: {gang: volcano, schedulerName: volcano-2}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py]
+        scheduling: {gang: coscheduling, schedulerName: default-scheduler}
+        roles: {worker: {replicas: 2}}
     """
-    counts: Counter[str] = Counter()
-    for pods in members:
-        counts[_scheduler(pods)] += pods.count or 0
-    gang = max(counts, key=lambda name: (name != DEFAULT_SCHEDULER, counts[name]), default="")
-    if gang == DEFAULT_SCHEDULER:
-        gang = OWN_SCHEDULER.get(group_of(group["apiVersion"]), gang)
-    for pods in distinct if counts[gang] < least else ():
-        if _scheduler(pods) != gang:
-            message = f"{title(pods.item)} has schedulerName {_scheduler(pods)}, but {gang} starts "
-            message += f"its gang, and waits for {least} pods"
-            hint = f"remove schedulerName, or write {gang}"
-            yield broken(pods.item, (*POD, "schedulerName"), message, hint, "combination")
+    for name, item in job.of_kind("PodGroup").items():
+        counts: Counter[str] = Counter()
+        for pods in job.pods:
+            counts[_scheduler(pods)] += (pods.count or 0) * (_group(pods) == name)
+        others = (each for each in counts if each != DEFAULT_SCHEDULER and counts[each])
+        own = OWN_SCHEDULER.get(group_of(item["apiVersion"]), DEFAULT_SCHEDULER)
+        gang, least = max(others, key=counts.__getitem__, default=own), 0
+        if group_of(item["apiVersion"]) != NATIVE:
+            least = value_at(item, ("spec", "minMember")) or 0
+        for pods in job.distinct_pods if counts[gang] < least else ():
+            if _group(pods) == name and _scheduler(pods) != gang:
+                message = f"{title(pods.item)} has schedulerName {_scheduler(pods)}, but {gang}"
+                message += f" starts its gang, and waits for {least} pods"
+                hint = f"remove schedulerName, or write {gang}"
+                path = (*POD, "schedulerName")
+                yield broken(pods.item, path, message, hint, "combination")
 
 
 def _scheduler(pods: Pods) -> str:
     return str(pods.template["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
 
 
-def unused_claims(job: Objects) -> Iterator[Problem]:
-    """Yield a warning for each PersistentVolumeClaim that is created, but not mounted."""
+@of_objects
+def unmounted_claim(job: Objects) -> Iterator[Located]:
+    """Report a PersistentVolumeClaim that is created, but not mounted.
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        claims:
+          models: {accessModes: [ReadWriteMany], resources: {requests: {storage: 9Gi}}}
+        volumes: {models: {mountPath: /models, pvc: model}}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py]
+        claims:
+          models: {accessModes: [ReadWriteMany], resources: {requests: {storage: 9Gi}}}
+        volumes: {models: {mountPath: /models, pvc: models}}
+        roles: {worker: {replicas: 2}}
+    """
     path = ("persistentVolumeClaim", "claimName")
     volumes = (volume for pods in job.distinct_pods for _, volume in pods.volumes())
     mounted = {value_at(volume, path) for volume in volumes} - {None}
     created = job.of_kind("PersistentVolumeClaim")
-    for name in (name for name in created if name not in mounted):
-        similar = did_you_mean(name, sorted(mounted - created.keys()))
-        hint = similar or f"mount it with pvc: {name} in a volume, or remove it"
-        message = f"no pod mounts the PersistentVolumeClaim {name}"
-        yield Problem(("spec", "claims", name), message, "no-effect", hint, warning=True)
+    for name, item in created.items():
+        if name not in mounted:
+            similar = did_you_mean(name, sorted(mounted - created.keys()))
+            hint = similar or f"mount it with pvc: {name} in a volume, or remove it"
+            message = f"no pod mounts the PersistentVolumeClaim {name}"
+            yield Located(item, (), warning(("claims", name), message, hint, "no-effect"))
 
 
 TERMS = ("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
@@ -526,33 +556,25 @@ def _not_avoided(pods: Pods, role: str) -> Iterator[Problem]:
         yield Problem(AVOID, message, "combination", hint, warning=True)
 
 
-DEFAULT = "default"
-"""The ServiceAccount of all pods that do not specify one:
-https://kubernetes.io/docs/concepts/security/service-accounts/#default-service-accounts"""
+@of_objects
+def rights_to_create_pods(job: Objects) -> Iterator[Located]:
+    """Report a role that creates pods, and so can use everything that pods can mount or run as.
 
+    https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
 
-FORCE: ValuePath = ("spec", "runPolicy", "forceDeleteAfterSeconds")
-
-
-def far_reaching_rights(job: Objects) -> Iterator[Problem]:
-    """Yield a warning for each Role that creates or deletes pods or has the default account."""
+    wrong:
+        framework: elasticdl
+        command: [elasticdl, train]
+        roles: {master: {}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py]
+        roles: {worker: {replicas: 2}}
+    """
     for item in job.of_kind("Role").values():
         if any(map(creates_pods, item["rules"])):
-            # https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
             message = "creates pods, so it can use every Secret and ServiceAccount of its namespace"
             yield _of_rights(item, (), message, "run it in a separate namespace")
-        elif item["metadata"]["name"].endswith(f"-{SUPERVISOR}") and any(
-            "delete" in rule["verbs"] for rule in item["rules"] if "pods" in rule["resources"]
-        ):
-            message = "the supervisor may delete pods of StatefulSets; if the node of such a pod"
-            message += " still runs, two pods with the same name may write to the same files"
-            hint = "remove it if lost nodes may still run"
-            yield Problem(FORCE, message, "rights", hint, warning=True)
-    for item in job.of_kind("RoleBinding").values():
-        if any(subject["name"] == DEFAULT for subject in item.get("subjects", [])):
-            message = "grants its permissions to all pods that run as the ServiceAccount default"
-            hint = "remove it, so that mlgen creates one for this role, or name another"
-            yield _of_rights(item, ("serviceAccountName",), message, hint)
 
 
 def creates_pods(rule: dict[str, Any]) -> bool:
@@ -560,6 +582,59 @@ def creates_pods(rule: dict[str, Any]) -> bool:
     return "pods" in rule.get("resources", []) and "create" in rule["verbs"]
 
 
-def _of_rights(item: Object, field: tuple[str, ...], message: str, hint: str) -> Problem:
+@of_objects
+def rights_to_delete_pods(job: Objects) -> Iterator[Located]:
+    """Report a supervisor that deletes pods of lost nodes, which may still run.
+
+    https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
+
+    wrong:
+        framework: tensorflow
+        command: [python, train.py]
+        roles: {chief: {}, ps: {replicas: 2}, worker: {replicas: 2}}
+        runPolicy: {forceDeleteAfterSeconds: 60}
+    right:
+        framework: tensorflow
+        command: [python, train.py]
+        roles: {chief: {}, ps: {replicas: 2}, worker: {replicas: 2}}
+        runPolicy: {cleanPodPolicy: All}
+    """
+    for item in job.of_kind("Role").values():
+        of_pods = (rule["verbs"] for rule in item["rules"] if "pods" in rule["resources"])
+        verbs = {*chain.from_iterable(of_pods)}
+        if "delete" in verbs and "create" not in verbs and name_of(item).endswith(f"-{SUPERVISOR}"):
+            message = "the supervisor may delete pods of StatefulSets; if the node of such a pod"
+            message += " still runs, two pods with the same name may write to the same files"
+            hint = "remove it if lost nodes may still run"
+            path = ("runPolicy", "forceDeleteAfterSeconds")
+            yield Located(item, (), warning(path, message, hint, "rights"))
+
+
+@of_objects
+def rights_of_all_pods(job: Objects) -> Iterator[Located]:
+    """Report permissions of the ServiceAccount default, which all other pods get too.
+
+    https://kubernetes.io/docs/concepts/security/service-accounts/#default-service-accounts
+
+    wrong:
+        framework: mpi
+        serviceAccountName: default
+        options: {transport: kubectl-exec}
+        roles: {launcher: {command: [mpirun, -np, "2", ./cfd]}, worker: {replicas: 2}}
+    right:
+        framework: mpi
+        serviceAccountName: robot
+        options: {transport: kubectl-exec}
+        roles: {launcher: {command: [mpirun, -np, "2", ./cfd]}, worker: {replicas: 2}}
+    """
+    for item in job.of_kind("RoleBinding").values():
+        if any(subject["name"] == "default" for subject in item.get("subjects", [])):
+            message = "grants its permissions to all pods that run as the ServiceAccount default"
+            hint = "remove it, so that mlgen creates one for this role, or name another"
+            yield _of_rights(item, ("serviceAccountName",), message, hint)
+
+
+def _of_rights(item: Object, field: tuple[str, ...], message: str, hint: str) -> Located:
     role = item["metadata"]["labels"].get(COMPONENT, "")
-    return Problem((*ROLES, role, *field), f"{role} {message}", "rights", hint, warning=True)
+    there = warning(("roles", role, *field), f"{role} {message}", hint, "rights")
+    return Located(item, (), there)

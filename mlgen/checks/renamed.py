@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from mlgen.checks._facts import at_pod, in_job_file, problem
+from mlgen.checks.job_file import in_job_file
 from mlgen.checks.pods import POD, Objects, value_at
 from mlgen.documents.document import Document
 from mlgen.jobfile.excuses import unexcused
@@ -26,10 +26,6 @@ class Referred(NamedTuple):
     """The warning that kustomize has renamed the object, without its message and hint."""
 
 
-UNKNOWN = dict.fromkeys(("kind", "name", "other", "field"), "")
-"""The values of a message that is written when all documents are known."""
-
-
 def referred_objects(own: Objects, document: Document) -> Iterator[Referred]:
     """Yield each reference of the pods of a job to another object, once for each field."""
     found = set[tuple[str, str, str]]()
@@ -38,7 +34,7 @@ def referred_objects(own: Objects, document: Document) -> Iterator[Referred]:
             kind, name = reference.kind, reference.name
             if name in own.of_kind(kind) or not reference.path:
                 continue
-            located = at_pod(pods, (*POD, *reference.path), "renamed", **UNKNOWN)
+            located = pods.warning((*POD, *reference.path), "", "", "reference")
             path = in_job_file(located, document.data).path
             value = value_at(document.data, path)
             if isinstance(value, dict):  # the short form of a volume
@@ -98,10 +94,15 @@ def renamed_objects(
             space = named.get((each.kind, other), "")
             is_own = HASH.search(other) or (each.kind, other) not in used
             if other != each.name and is_own and space in ("", each.namespace):
-                rule = "renamed" if each.field else "renamed-default"
-                texts = {"kind": each.kind, "name": each.name, "field": each.field}
-                row = problem(rule, (), **texts, other=other)
-                yield replace(each.problem, message=row.message, hint=row.hint)
+                message = f"the input has the {each.kind} {other} instead of {each.name}"
+                hint = f"write the name {other} in the job file"
+                if each.field:
+                    message += "; kustomize has renamed the object, but not this field"
+                    rule = f"add {{path: {each.field}}} to nameReference for {each.kind}"
+                    hint = f"{rule} in the configurations of the kustomization"
+                else:
+                    message += ", which the job needs"
+                yield replace(each.problem, message=message, hint=hint)
                 break
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mlgen.checks._facts import problem
 from mlgen.checks.operators import PodLabels, own_labels, pod_labels
 from mlgen.checks.pods import Objects, value_at
 from mlgen.jobfile.operators import SELECTED, SELECTORS, is_of_job, operator_of
@@ -142,7 +141,7 @@ def _matches(selector: Selector, labels: PodLabels) -> bool:
 
 def _unselected(selector: Selector, job: JobPods) -> Problem:
     own = own_labels(selector.labels, job.rendered, [dict(labels) for labels in job.labels])
-    operator = operator_of(selector.labels[0][0])
-    values = {"kind": selector.kind, "operator": operator, "job": job.name, "own": own}
-    found = problem("operator-selector", selector.problem.path, **values)
-    return replace(selector.problem, message=found.message, hint=found.hint)
+    labels = f"labels of {operator_of(selector.labels[0][0])}"
+    pods = f"which the pods of {job.name} do not have"
+    message = f"the {selector.kind} selects pods by {labels}, {pods}"
+    return replace(selector.problem, message=message, hint=f"write {own}")

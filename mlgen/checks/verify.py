@@ -49,6 +49,18 @@ from mlgen.problems import (
 from mlgen.resources import table
 
 EXPECTED = table("checks/verify")
+
+RENDER = "change the job file instead of the rendered manifests: see docs/reference/verify.md"
+HINTS = {
+    **dict.fromkeys(("no-such-peer", "port", "reference", "volume"), RENDER),
+    "deciding": "keep the label mlgen.dev/decides as rendered",
+    "name-too-long": "use a shorter prefix or suffix",
+    "namespace": "render all objects of a job into one namespace",
+    "selector": "keep labels and selectors as rendered",
+    "too-large": "add less to the object, or use fewer replicas",
+}
+"""Hints by the code of a problem, because those of rules are for job files."""
+
 LABELS = ("metadata", "labels")
 TYPES: dict[str, Any] = {"a string": str, "an integer": int, "a mapping": dict, "a list": list}
 
@@ -326,7 +338,7 @@ def _by_namespace(job: str, parts: Sequence[_Part], collector: Collector) -> Ite
     for namespace, members in namespaces.items():
         if namespace not in with_job:
             message = f"{_whereabouts(members[0])}, but {_whereabouts(own[0])}"
-            hint = EXPECTED["hints"]["namespace"]
+            hint = HINTS["namespace"]
             collector.add(members[0].problem(job, message, "namespace", hint))
             own += members
     yield from (namespaces[namespace] for namespace in with_job)
@@ -384,7 +396,7 @@ def _located(job: str, part: _Part, located: Located) -> Problem:
     """Return a problem with its place in the stream, the object's name and the hint of verify."""
     problem, name = located.problem, title(part.data)
     message = problem.message if name in problem.message else f"{name}: {problem.message}"
-    hint = EXPECTED["hints"].get(problem.code, problem.hint)
+    hint = HINTS.get(problem.code, problem.hint)
     found = part.problem(job, message, problem.code, hint, located.path)
     return replace(found, warning=problem.warning)
 

@@ -10,7 +10,7 @@ from mlgen.cli._process import interruptible, output_checked, terminable
 GROUPS = {
     "Start": {
         "init": "Write a commented job file as a starting point.",
-        "explain": "Explain a field, a framework or a problem code.",
+        "explain": "Explain a field, a framework, a problem code or a rule.",
         "frameworks": "List the frameworks and their roles.",
         "schema": "Print the JSON Schema of the job file, or of a custom resource KIND.",
     },
@@ -129,8 +129,8 @@ def main() -> None:
     mlgen render job.yaml | kubectl apply -f -
     mlgen logs job.yaml --follow                 # of rank 0
 
-    Run mlgen COMMAND --help for examples. To look up a field, a framework or a problem code, run
-    mlgen explain.
+    Run mlgen COMMAND --help for examples. To look up a field, a framework, a problem code or a
+    rule, run mlgen explain.
 
     \b
     Exit status:

@@ -97,7 +97,7 @@ def _answers(values: dict[str, Any]) -> dict[str, Any]:
 
 @command("explain")
 def explain(topic: str | None, *, recursive: bool) -> None:
-    """Explain a field, a framework or a problem code.
+    """Explain a field, a framework, a problem code or a rule.
 
     Without TOPIC, list the fields of a job file. TOPIC can be the path of a field, a path below
     spec, or the last part of a path, such as restartPolicy.
@@ -107,7 +107,8 @@ def explain(topic: str | None, *, recursive: bool) -> None:
       mlgen explain spec.roles.worker.restartPolicy    # type, default, values, meaning, example
       mlgen explain spec.runPolicy --recursive         # all fields below it
       mlgen explain pytorch                            # roles, variables, ports, options
-      mlgen explain no-such-peer                       # a problem code
+      mlgen explain no-such-peer                       # a problem code, and its rules
+      mlgen explain same-rank                          # a rule: why, and examples
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.reference import pages
 
@@ -166,7 +167,7 @@ def schema(kind: str | None, kube_version: "KubeVersion", *, config: bool) -> No
 def completion(shell: str) -> None:
     """Print a script for command completion in a shell.
 
-    It completes commands, options, files, frameworks, roles, problem codes and field paths.
+    It completes commands, options, files, frameworks, roles, problem codes, rules and field paths.
 
     \b
     Examples:

@@ -7,15 +7,17 @@ Problems of the job are therefore reported at the values of the custom resource.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from shlex import quote
 from typing import Any, NamedTuple
 
-from mlgen.dialects._schemas import COMMON, PROBLEMS, read
+from mlgen.dialects._schemas import COMMON, read
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.jobfile.gpus import is_gpu
 from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
 from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.problems import Code, Collector, Problem, ValuePath, from_row
+from mlgen.kubernetes.names import DNS_1035_WORDS, LABEL_MAX
+from mlgen.problems import Code, Collector, Problem, ValuePath
 
 
 def child(value: Any, step: str | int) -> Any:
@@ -131,10 +133,12 @@ class Builder:
         if not name and generated:
             fixed = generated.value.rstrip("-.")
             self.put(("metadata", "name"), generated, fixed)
-            self.report("generated-name", generated, fixed=fixed)
+            message = f"mlgen adds no random suffix to generateName: each job gets the name {fixed}"
+            hint = "to run several jobs, set a different metadata.name for each"
+            self.warn(generated, message, hint)
         elif not name:
             message = 'field "name" is missing'
-            self.refuse(metadata, message, "give the job a name", "missing-field")
+            self.refuse(metadata, message, "give the job a name", code="missing-field")
         self.put(("metadata", "name"), name)
         self.put(("metadata", "namespace"), metadata.get("namespace"))
         queue = metadata.get("labels", KUEUE_QUEUE)
@@ -178,9 +182,15 @@ class Builder:
             target = target.setdefault(step, {})
         if path == QUEUE and target.get("queue") not in (None, value):
             message = f"the queue {value} contradicts {KUEUE_QUEUE}: {target['queue']}"
-            self.refuse(source, message, "keep one of them", "combination")
+            self.refuse(source, message, "keep one of them", code="combination")
         target[path[-1]] = value
         self.origins[path] = source.path
+
+    def refuse_name(self) -> None:
+        """Report that the operator rejects the name of the job."""
+        source = SourceValue(self.name, self.origins["metadata", "name"])
+        message = f'"{self.name}" is not a valid job name'
+        self.refuse(source, message, f"use at most {LABEL_MAX} {DNS_1035_WORDS}")
 
     def restart_together(self, source: SourceValue, scope: str | list[str]) -> None:
         """Write `restartScope`, and count every failure towards its limit, as the operators do.
@@ -199,29 +209,30 @@ class Builder:
             source: the rules for exit codes.
             retried: the codes after which the operator restarts all pods.
         """
-        codes = [str(code) for code in KILLED_EXIT_CODES if code not in retried]
+        codes = " or ".join(str(code) for code in KILLED_EXIT_CODES if code not in retried)
         if codes:
-            self.report("killed-codes", SourceValue(" or ".join(codes), source.path))
+            self.warn(
+                source,
+                f"the operator does not restart all pods after exit code {codes}; mlgen does, "
+                "because the container may have been killed",
+            )
 
     def refuse(
-        self, source: SourceValue, message: str, hint: str = "", code: Code = "refused"
+        self, source: SourceValue, message: str, hint: str = "", *, code: Code = "refused"
     ) -> None:
-        """Report an error: the operator rejects this value, or it cannot be rendered."""
-        self.collector.add(Problem(source.path, message, code, hint))
+        """Report an error: the operator rejects a value, or mlgen cannot render it.
 
-    def report(self, name: str, source: SourceValue, /, **values: object) -> None:
-        """Report an error or a warning about a value, unless it is not set.
-
-        Args:
-            name: of the problem in `schemas/resources/problems.json`: see `problems.from_row`. By
-                default, the code is `refused` for an error and `differs` for a warning.
-            source: the value, which replaces {value} there. {job} is the name of the job.
-            values: replacements for the other names in braces.
+        Nothing is reported if the value is not set; likewise in `warn`.
         """
         if source:
-            row, values = read(PROBLEMS)[name], {"value": source.value, "job": self.name} | values
-            code: Code = "differs" if "warning" in row else "refused"
-            self.collector.add(from_row(row, source.path, code, **values))
+            self.collector.add(Problem(source.path, message, code, hint))
+
+    def warn(
+        self, source: SourceValue, message: str, hint: str = "", *, code: Code = "differs"
+    ) -> None:
+        """Report a warning: the operator does something else with a value than mlgen."""
+        if source:
+            self.collector.add(Problem(source.path, message, code, hint, warning=True))
 
     def role(
         self, name: str, template: SourceValue, main: SourceValue, port: str | None = None
@@ -295,7 +306,8 @@ class Builder:
         for item in env.items():
             name, reference = item.value["name"], item.get("valueFrom")
             if name in variables:
-                self.report("duplicate-variable", item.get("name"))
+                hint = "keep one; the last one takes effect"
+                self.warn(item.get("name"), f"duplicate variable {name}", hint)
             value = {"valueFrom": reference.value} if reference else item.value.get("value", "")
             variables[name] = value
             self.origins[(*role, "env", name)] = item.path if reference else item.get("value").path
@@ -413,6 +425,19 @@ def _is_own(name: str, value: Any) -> bool:
     if name != "resources":
         return False
     return any(map(is_gpu, (*value, *value.get("requests", ()), *value.get("limits", ()))))
+
+
+def no_ssh_keys(operator: str, secret: str, option: str) -> tuple[str, str]:
+    """Return the warning that a Secret with SSH keys is missing, and the command that creates it.
+
+    Args:
+        operator: what creates the Secret instead.
+        secret: the name of the Secret.
+        option: the option of kubectl for the job's namespace; "" for none.
+    """
+    message = f"{operator} creates SSH keys; mlgen does not, and pods do not start until the Secret"
+    hint = f"run once: mlgen ssh-secret{option} {quote(secret)} | kubectl apply -f -"
+    return f"{message} {secret} exists", hint
 
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "mlgen"}

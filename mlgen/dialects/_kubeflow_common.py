@@ -88,7 +88,8 @@ def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
             message = f'unknown replica type "{name}"'
             builder.refuse(replica_type, message, choice(name, rules.roles))
         elif role in by_role:
-            builder.report("duplicate-role", replica_type, name=canonical[role])
+            message = f"duplicate replica type {canonical[role]}; upper and lower case are not "
+            builder.refuse(replica_type, f"{message}distinguished", "remove one of them")
         else:
             by_role[role] = replica_type
     return {role: by_role[role] for role in canonical if role in by_role}
@@ -105,20 +106,31 @@ def main_container(builder: Builder, template: SourceValue, name: str) -> Source
         if container.value["name"] == name:
             main = container
     if main is None:
-        builder.report("no-container", containers, name=name)
+        message = f'no container has the name "{name}"'
+        builder.refuse(containers, message, f'name the training container "{name}"')
     elif not main.get("image").value:
-        builder.report("no-training-image", main)
+        builder.refuse(main, "the training container has no image", "set image")
         return None
     elif main.value["name"] != name:
-        builder.report("container-name", main.get("name"), name=name)
+        warn_of_container(builder, main, name)
     return main
+
+
+def warn_of_container(builder: Builder, main: SourceValue, name: str) -> None:
+    """Warn that the only container of a pod does not have the name that the operator requires."""
+    message = f'the operator requires a container named "{name}"; mlgen uses the only container'
+    builder.warn(main.get("name"), message, f"write name: {name}")
 
 
 def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     """Write the framework and all roles with the operator's defaults. Return `replica_types`."""
     builder.put(("spec", "framework"), builder.resource.get("kind"), rules.framework)
     by_role = replica_types(builder, rules)
-    builder.report("ai-master", by_role.pop("aimaster", NOTHING))
+    builder.warn(
+        by_role.pop("aimaster", NOTHING),
+        "mlgen does not render the AIMaster: it controls the job through a custom resource, "
+        "which mlgen does not create",
+    )
     for role, replica_type in by_role.items():
         path, template = ("spec", "roles", role), with_job_label(replica_type.get("template"))
         main = main_container(builder, template, _container_name(builder, template, rules))
@@ -163,7 +175,12 @@ def warn_of_template(builder: Builder, template: SourceValue, policy: str) -> No
     """
     in_template = template.get("spec", "restartPolicy")
     if in_template.value not in (None, "Never" if policy == "ExitCode" else policy):
-        builder.report("template-restart", in_template, policy=policy)
+        builder.warn(
+            in_template,
+            "the operator ignores restartPolicy in a pod template; "
+            f"{policy} of the replica type applies",
+            f"write restartPolicy: {in_template.value} next to template, or remove it here",
+        )
 
 
 def _container_name(builder: Builder, template: SourceValue, rules: Rules) -> str:
@@ -186,9 +203,15 @@ def require_one(builder: Builder, replica_type: SourceValue, name: str) -> bool:
     """
     replicas = replica_type.get("replicas")
     if replicas.value not in (None, 1):
-        builder.report("one-replica", replicas, name=name)
+        builder.refuse(replicas, f"the {name} must have one replica", "write replicas: 1")
         return False
     return True
+
+
+def refuse_without_master(builder: Builder, replica_types: SourceValue) -> None:
+    """Report a PyTorchJob without a Master."""
+    hint = "add a Master with replicas: 1, and reduce the replicas of Worker by 1"
+    builder.refuse(replica_types, "a Master is required", hint)
 
 
 def write_all_workers(builder: Builder) -> None:
@@ -222,7 +245,12 @@ def warn_of_worker_restarts(builder: Builder, restart: SourceValue) -> None:
     """
     launcher_restarts = builder.roles.get("launcher", {}).get("restartPolicy") != "Never"
     if launcher_restarts and restart.value in ("Never", "ExitCode"):
-        builder.report("worker-restarts", restart)
+        builder.warn(
+            restart,
+            "the operator ends the job if a worker fails; "
+            "mlgen restarts the worker and the launcher",
+            "write restartPolicy: Never for the Launcher, which fails if it loses a worker",
+        )
 
 
 def drop_overwritten(builder: Builder, names: Iterable[str]) -> None:
@@ -230,7 +258,8 @@ def drop_overwritten(builder: Builder, names: Iterable[str]) -> None:
     for role, fields in builder.roles.items():
         for name in [name for name in names if name in fields.get("env", {})]:
             source = SourceValue(name, builder.origins["spec", "roles", role, "env", name])
-            builder.report("overwritten", source)
+            message = f"{name} has no effect: the operator and mlgen overwrite it"
+            builder.warn(source, message, "remove it")
             remove(fields, "env", name)
 
 
@@ -312,7 +341,12 @@ def _scheduling(
         for replica_type in replica_types.values()
     } - {None, "", "default-scheduler"}
     if not schedulers:
-        builder.report("no-scheduler", policy)
+        builder.warn(
+            policy,
+            "gang scheduling is not rendered: the operator's configuration names the scheduler, "
+            "but this resource does not",
+            "set schedulerName in the templates, or pass --set spec.scheduling.gang=volcano",
+        )
         return
     gang = "volcano" if "volcano" in schedulers else "coscheduling"
     builder.put(("spec", "scheduling", "gang"), policy, gang)

@@ -10,12 +10,13 @@ class Resource:
         builder: of the TrainingJob.
         spec: of the custom resource.
         put: `Builder.put`.
-        report: `Builder.report`.
+        refuse: `Builder.refuse`.
+        warn: `Builder.warn`.
     """
 
     def __init__(self, builder: Builder) -> None:
         self.builder, self.spec = builder, builder.spec
-        self.put, self.report = builder.put, builder.report
+        self.put, self.refuse, self.warn = builder.put, builder.refuse, builder.warn
 
     @property
     def gang(self) -> str:

@@ -17,7 +17,6 @@ from mlgen.problems import choice
 from mlgen.resources import table
 
 COMMON = "common.json"
-PROBLEMS = "problems.json"
 JOB_FILE = "../job.schema.json"
 LOCAL = "#/definitions/"
 TEMPLATE = "podTemplate"

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mlgen.dialects._schemas import PROBLEMS, read, resource_schema
+from mlgen.dialects._schemas import read, resource_schema
 from mlgen.documents.document import Document
 from mlgen.jobfile.validation import require_valid
 from mlgen.kubernetes.labels import KUEUE_QUEUE
 from mlgen.kubernetes.objects import without_nulls
-from mlgen.problems import MlgenError, Problem, ValuePath, from_row
+from mlgen.problems import MlgenError, Problem, ValuePath
 
 FACTS = read("appwrapper.json")
 
@@ -56,21 +56,39 @@ def _differences(wrapper: dict[str, Any], components: list[dict[str, Any]]) -> I
     metadata, spec = wrapper["metadata"], wrapper["spec"]
     labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
     if KUEUE_QUEUE in labels and len(components) > 1:
-        yield _problem("wrapped-queue", ("metadata", "labels", KUEUE_QUEUE))
+        yield _differs(
+            ("metadata", "labels", KUEUE_QUEUE),
+            "Kueue admits the objects of an AppWrapper together; mlgen gives the queue to each "
+            "job, and Kueue admits them one by one",
+            "put the roles into one job",
+        )
     elif spec.get("suspend") and KUEUE_QUEUE not in labels:
-        yield _problem("wrapped-suspend", ("spec", "suspend"))
-    if spec.get("managedBy") not in (None, FACTS["controller"]):
-        yield _problem("wrapped-manager", ("spec", "managedBy"), value=spec["managedBy"])
+        message = "the objects in the AppWrapper are not suspended"
+        yield _differs(("spec", "suspend"), message, "set suspend in each of its jobs")
+    manager = spec.get("managedBy")
+    if manager not in (None, FACTS["controller"]):
+        yield _differs(
+            ("spec", "managedBy"),
+            f"{manager} manages the AppWrapper, so its controller does not run it; mlgen renders "
+            "the objects in it",
+            "remove managedBy",
+        )
     for name in annotations:
         hint = FACTS["annotations"].get(name.removeprefix(FACTS["prefix"]))
         if name.startswith(FACTS["prefix"]):
-            path = ("metadata", "annotations", name)
-            yield _problem("wrapped-annotation", path, hint=hint or "remove it")
+            yield _differs(
+                ("metadata", "annotations", name),
+                "this annotation has no effect, because no controller watches, retries or deletes "
+                "the objects together",
+                hint or "remove it",
+            )
     for number, component in enumerate(components):
         if component.get("podSetInfos"):
-            yield _problem("wrapped-infos", ("spec", "components", number, "podSetInfos"))
+            path = ("spec", "components", number, "podSetInfos")
+            message = "podSetInfos are not added to the pods"
+            yield _differs(path, message, "set them in the pod template")
 
 
-def _problem(name: str, path: ValuePath, **values: object) -> Problem:
-    row = read(PROBLEMS)[name]
-    return from_row(row, path, "differs" if "warning" in row else "refused", **values)
+def _differs(path: ValuePath, message: str, hint: str) -> Problem:
+    """Return a warning about a part of an AppWrapper."""
+    return Problem(path, message, "differs", hint, warning=True)

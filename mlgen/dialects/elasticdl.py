@@ -10,13 +10,13 @@ k8s_volume.py. A pod from `elasticdl train --yaml` needs no operator, and is not
 """
 
 import re
-import shlex
 from collections.abc import Iterator
 
 from mlgen.dialects._builder import NOTHING, Builder, Dialect, SourceValue
 from mlgen.dialects._schemas import read
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath, choice, did_you_mean
+from mlgen.shell import split
 
 FACTS = read("elasticdl.json")
 
@@ -40,9 +40,6 @@ ARGUMENTS: list[str] = [*SWITCHES, *FACTS["arguments"]]
 
 CLIENT_ARGUMENTS = ("yaml", "force_use_kube_config_file")
 """Arguments about how the client submits a job, which the rendered job does not need."""
-
-USED_BY_CLIENT = ("log_file_path", "cluster_spec", "cluster_spec_json")
-"""Arguments that the client uses and also passes to the master. Each is reported."""
 
 VOLUME_FIELDS: dict[str, str] = FACTS["volumeFields"]
 """The fields of a volume in the job file, by name in ElasticDL; "" if there is none."""
@@ -70,7 +67,8 @@ class Arguments:
         argument = self.take(name)
         if block_field:
             field_name = ".".join(map(str, block_field.path[-2:]))
-            self.builder.report("both", argument, first=f"--{name}", second=field_name)
+            message = f"--{name} and {field_name} are mutually exclusive"
+            self.builder.refuse(argument, message, "remove one of them")
         return block_field or argument or block_field
 
 
@@ -105,10 +103,13 @@ def _read_arguments(builder: Builder) -> dict[str, SourceValue]:
     for name, source in _pairs(builder):
         full_name = _full_name(builder, name, source)
         value = SWITCHES.get(full_name) if source.value is None else source.value
+        written = SourceValue(full_name, source.path)
         if full_name in arguments:
-            builder.report("duplicate-argument", SourceValue(full_name, source.path))
+            message = f"duplicate argument --{full_name}; the last one takes effect"
+            builder.warn(written, message, "remove one of them", code="no-effect")
         if full_name and value is None:
-            builder.report("no-value", SourceValue(full_name, source.path))
+            message = f"argument --{full_name} has no value"
+            builder.refuse(written, message, f"write --{full_name}=VALUE")
         elif full_name:
             arguments[full_name] = SourceValue(value, source.path)
     return arguments
@@ -131,19 +132,19 @@ def _pairs(builder: Builder) -> Iterator[tuple[str, SourceValue]]:
             yield name, item
             name = None
         else:
-            builder.report("stray-word", item)
+            message = (
+                f'"{item.value}" is not an argument or the value of an argument, so ElasticDL '
+            )
+            builder.warn(item, f"{message}ignores it", "write --NAME VALUE", code="no-effect")
     if name:
         yield name, last
 
 
 def _unquoted(builder: Builder, item: SourceValue, text: str) -> str:
     """Return a value without the quotes that a shell would remove."""
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = []
+    words = split(text) or []
     if len(words) != 1:
-        builder.report("several-words", item, text=text)
+        builder.refuse(item, f"a shell splits {text} into several words", "put the value in quotes")
         return text
     return words[0]
 
@@ -153,11 +154,12 @@ def _full_name(builder: Builder, name: str, source: SourceValue) -> str:
     longer = [full_name for full_name in ARGUMENTS if full_name.startswith(name)]
     if name in longer or len(longer) == 1:
         return name if name in longer else longer[0]
+    written = SourceValue(name, source.path)
     hint = did_you_mean(name, ARGUMENTS) or "see elasticdl train --help"
     if longer:  # argparse rejects the abbreviation of several arguments
-        builder.refuse(source, f"unknown argument --{name}", hint)
+        builder.refuse(written, f"unknown argument --{name}", hint)
     else:
-        builder.report("ignored-argument", SourceValue(name, source.path), hint=hint)
+        builder.warn(written, f"unknown argument --{name}, which ElasticDL logs and ignores", hint)
     return ""
 
 
@@ -165,7 +167,8 @@ def _block(builder: Builder, role: str) -> SourceValue:
     """Return the block of a role, under either of its names."""
     lower, upper = builder.spec.get(role), builder.spec.get(BLOCK_NAMES[role])
     if lower:
-        builder.report("both", upper, first=role, second=BLOCK_NAMES[role])
+        message = f"{role} and {BLOCK_NAMES[role]} are mutually exclusive"
+        builder.refuse(upper, message, "remove one of them")
     return lower or upper
 
 
@@ -181,7 +184,8 @@ def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
         return SourceValue(WORKERS if role == "worker" else 1, count.path)
     number = natural(count.value) if isinstance(count.value, str) else count.value
     if count and number is None:
-        arguments.builder.report("not-a-number", count)
+        message = f'expected an integer, got "{count.value}"'
+        arguments.builder.refuse(count, message, "use digits only")
     return SourceValue(number, count.path)
 
 
@@ -215,7 +219,8 @@ def _amounts(builder: Builder, source: SourceValue) -> dict[str, str]:
     amounts: dict[str, str] = {}
     for name, amount in _fields(builder, source, source.value or ""):
         if name == "disk":
-            builder.report("disk", source, amount=amount)
+            hint = f"write ephemeral-storage={amount}"
+            builder.refuse(source, 'Kubernetes has no resource "disk"', hint)
         elif not RESOURCE_NAME.fullmatch(name):
             builder.refuse(source, f'unknown resource "{name}"', choice(name, RESOURCES))
         else:
@@ -236,10 +241,12 @@ def _write_volumes(builder: Builder, role: str, source: SourceValue) -> None:
             message = f'unknown field "{unknown[0]}" of a volume'
             builder.refuse(source, message, choice(unknown[0], [*VOLUME_FIELDS]))
         elif "mount_path" not in fields or len({"claim_name", "host_path"} & set(fields)) != 1:
-            builder.report("bad-volume", source, text=text)
+            hint = "set mount_path, and either claim_name or host_path"
+            builder.refuse(source, f'invalid volume "{text}"', hint)
         else:
             if "type" in fields:
-                builder.report("host-path-type", source, type=fields["type"])
+                message = f"mlgen does not set the hostPath type {fields['type']}"
+                builder.warn(source, message, "make sure that the path exists on each node")
             volume = {VOLUME_FIELDS[name]: v for name, v in fields.items() if VOLUME_FIELDS[name]}
             if volume not in volumes:
                 volumes.append(volume)
@@ -259,9 +266,9 @@ def _fields(builder: Builder, source: SourceValue, text: str) -> Iterator[tuple[
     for part in filter(None, text.strip().split(",")):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not (name and equals and value):
-            builder.report("not-a-pair", source, text=part)
+            builder.refuse(source, f'expected NAME=VALUE, got "{part}"')
         elif name in names:
-            builder.report("duplicate-field", source, name=name)
+            builder.refuse(source, f'duplicate field "{name}"', "remove one of them")
         else:
             names.add(name)
             yield name, value
@@ -280,7 +287,8 @@ def _write_job_fields(builder: Builder, arguments: Arguments) -> None:
     for argument, field in (("job_name", "name"), ("namespace", "namespace")):
         source, written = arguments.take(argument), metadata.get(field)
         if source and written not in (None, source.value):
-            builder.report("other-name", source, argument=argument, field=field, written=written)
+            message = f"--{argument} differs from metadata.{field}, {written}"
+            builder.refuse(source, message, f"remove --{argument}")
         elif field == "namespace":
             builder.put(("metadata", field), source)
     strategy = arguments.take("distribution_strategy")
@@ -292,8 +300,12 @@ def _write_job_fields(builder: Builder, arguments: Arguments) -> None:
     for argument in CLIENT_ARGUMENTS:
         arguments.take(argument)
     for argument, source in arguments.rest.items():
-        if argument in USED_BY_CLIENT and source.value:
-            builder.report(argument.removesuffix("_json"), source)
+        if argument == "log_file_path" and source.value:
+            message = "the client also writes the master's output to this file; mlgen does not"
+            builder.warn(source, message, "use kubectl logs")
+        elif argument in ("cluster_spec", "cluster_spec_json") and source.value:
+            message = "the client also applies this to the master's pod; mlgen does not"
+            builder.warn(source, message, "set spec.roles.master.template")
         builder.put(("spec", "options", "arguments", argument), source, _option_value(source))
 
 

@@ -11,7 +11,6 @@ ray-operator (1.5):
 
 import json
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,8 @@ from mlgen.dialects._schemas import read
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.quantity import parse
+from mlgen.launch.line import container_lines
+from mlgen.shell import split
 
 if TYPE_CHECKING:
     from mlgen.problems import ValuePath
@@ -64,9 +65,11 @@ class RayCluster(Resource):
         """Write the framework, the head and the worker groups, and report what is not rendered."""
         kind, name = self.builder.resource.get("kind"), self.builder.name
         if "." in name:
-            self.report("job-name", self.builder.resource.get("metadata", "name"))
-        if self.builder.resource.get("apiVersion").value != VERSIONS[0]:
-            self.report("ray-version", self.builder.resource.get("apiVersion"))
+            self.builder.refuse_name()
+        version = self.builder.resource.get("apiVersion")
+        if version.value != VERSIONS[0]:
+            message = "KubeRay 1.0 and later run this version as ray.io/v1"
+            self.warn(version, message, "write apiVersion: ray.io/v1", code="deprecated")
         self.put(("spec", "framework"), kind, "ray")
         self.put(("spec", "options", "headService"), kind, self.service)
         self._write_group(HEAD, self.head)
@@ -75,16 +78,33 @@ class RayCluster(Resource):
         if autoscaling.value and replicas and not any(replicas):
             source = self.cluster.get("workerGroupSpecs", 0, "replicas") or autoscaling
             most = self.cluster.get("workerGroupSpecs", 0, "maxReplicas").value
-            self.report("autoscaling-alone", source, most=most if most and most < ENDLESS else "N")
+            number = most if most and most < ENDLESS else "N"
+            self.warn(
+                source,
+                "all worker groups have 0 replicas, and without Ray's autoscaler no pod is added "
+                "to them",
+                f"set the number of workers that the program needs: replicas: {number}",
+            )
         elif autoscaling.value:
-            self.report("autoscaling", autoscaling)
-        for name, hint in FACTS["dropped"].items():
-            dropped = self.cluster.get(*name.split("."))
+            self.warn(
+                autoscaling,
+                "KubeRay scales the worker groups; "
+                "mlgen always runs the number of workers in replicas",
+                "set replicas to the number of workers that the program needs",
+            )
+        for field, hint in FACTS["dropped"].items():
+            dropped = self.cluster.get(*field.split("."))
             if dropped.value not in (None, False, "ClusterIP", "", {}):
-                self.report("dropped", dropped, name=name, hint=hint)
+                self.warn(dropped, f"mlgen does not render {field}", hint)
         self._write_redis(self.cluster.get("gcsFaultToleranceOptions"))
         if self.cluster.get("authOptions").value and self._auth:
-            self.report("ray-token", self.cluster.get("authOptions"), secret=self.builder.name)
+            self.warn(
+                self.cluster.get("authOptions"),
+                "KubeRay creates a Secret with a token; mlgen does not, and pods do not start "
+                f"until the Secret {name} exists",
+                f"run once: kubectl create secret generic {name} "
+                "--from-literal=auth_token=$(openssl rand -hex 32)",
+            )
         self._write_scheduler()
 
     @property
@@ -98,27 +118,38 @@ class RayCluster(Resource):
         name, hosts = group.get("groupName"), group.get("numOfHosts")
         least, most = group.get("minReplicas"), group.get("maxReplicas")
         low, high = least.value or 0, ENDLESS if most.value is None else most.value
-        number = min(max(group.get("replicas").value or 0, low), high)
+        wanted = group.get("replicas")
+        number = min(max(wanted.value or 0, low), high)
+        if (wanted.value or 0) > high:
+            message = f"KubeRay runs only {number} replicas of the group, because of maxReplicas"
+            self.warn(wanted, message, f"write {number}, or raise maxReplicas")
         number = 0 if group.get("suspend").value else number * (hosts.value or 1)
         role = str(name.value).replace(".", "-")
         if role in (HEAD, SUBMITTER, *self.builder.roles):
-            self.report("group-name", name)
+            message = f"the name {name.value} of a worker group is not available"
+            hint = f"use another name than {HEAD}, {SUBMITTER} and the names of other groups"
+            self.refuse(name, message, hint)
             return number
         self._write_group(role, group)
-        replicas = group.get("replicas") if group.get("replicas").value == number else least
+        replicas = wanted if wanted.value == number else least
         self.put(("spec", "roles", role, "replicas"), replicas or name, number)
         if (hosts.value or 1) > 1:
-            self.report("several-hosts", hosts)
+            self.warn(
+                hosts,
+                f"if a pod fails, KubeRay replaces all {hosts.value} pods of its replica; "
+                "mlgen replaces only the pod",
+                "to restart all pods together, pass --set spec.runPolicy.restartScope=All",
+            )
         return number
 
     def _write_group(self, role: str, group: SourceValue) -> None:
         """Write the role of the head, or of a worker group."""
         template, main = group.get("template"), group.get("template", "spec", "containers", 0)
         path = ("spec", "roles", role)
-        words = [*(main.value.get("command") or []), *(main.value.get("args") or [])]
+        line = container_lines(main.value).text
         start = self._start(role, group)
         overwrite = self._annotation(template, OVERWRITE).lower() == "true"
-        own = overwrite or "ray start" in " ".join(words)
+        own = overwrite or "ray start" in line
         bare = {k: v for k, v in main.value.items() if own or k not in ("command", "args")}
         self.builder.role(role, self._template(role, group), SourceValue(bare, main.path))
         source = group.get("rayStartParams") or group
@@ -130,9 +161,10 @@ class RayCluster(Resource):
         if own:
             self.put((*path, "env", "KUBERAY_GEN_RAY_START_CMD"), source, start)
         else:
-            script = " ".join([*words, "&&"] if words else []) + f" ulimit -n 65536; exec {start}"
+            script = f"{line} && " if line else ""
+            script += f"ulimit -n 65536; exec {start}"
             command = main.get("command") or main.get("args") or source
-            self.put((*path, "command"), command, ["/bin/bash", "-c", script.strip()])
+            self.put((*path, "command"), command, ["/bin/bash", "-c", script])
         resources = main.get("resources")
         memory = resources.get("limits", "memory") or resources.get("requests", "memory")
         mounts = [mount.get("mountPath") for mount in main.value.get("volumeMounts") or []]
@@ -240,7 +272,12 @@ class RayCluster(Resource):
         value = namespace.value or self.builder.name
         self.put((*path, "RAY_external_storage_namespace"), namespace or options, value)
         if not namespace.value:
-            self.report("ray-storage", options, name=self.builder.name)
+            self.warn(
+                options,
+                "KubeRay uses a new namespace in Redis for each cluster; "
+                f"mlgen always uses {value}",
+                "set externalStorageNamespace, and another value for each run",
+            )
 
     def _write_scheduler(self) -> None:
         """Write the gang of Volcano, which the labels of the resource request."""
@@ -251,8 +288,13 @@ class RayCluster(Resource):
             self.put(("spec", "scheduling", "queue"), labels.get("volcano.sh/queue-name"))
             priority = labels.get("ray.io/priority-class-name")
             self.put(("spec", "scheduling", "priorityClassName"), priority)
-        elif labels.get("ray.io/gang-scheduling-enabled").value == "true":
-            self.report("ray-gang", labels.get("ray.io/gang-scheduling-enabled"))
+        elif (enabled := labels.get("ray.io/gang-scheduling-enabled")).value == "true":
+            self.warn(
+                enabled,
+                "gang scheduling is not rendered: KubeRay's configuration names the scheduler, "
+                "but this resource does not",
+                "pass --set spec.scheduling.gang=coscheduling, or another scheduler",
+            )
 
 
 def _is_gpu(resource: str) -> bool:
@@ -308,16 +350,26 @@ class RayJob(Resource):
 
     def write(self) -> None:
         """Write the job."""
-        if self.spec.get("clusterSelector").value:
-            self.report("other-cluster", self.spec.get("clusterSelector"))
-        interactive = self.spec.get("submissionMode").value == "InteractiveMode"
-        if interactive:
-            self.report("interactive", self.spec.get("submissionMode"))
-        if not self.cluster.cluster and not self.spec.get("clusterSelector").value:
-            self.report("no-cluster", self.spec)
-        own = self.spec.get("submitterPodTemplate", "spec", "containers", 0, "command").value
-        if not (own or interactive or str(self.spec.get("entrypoint").value or "").strip()):
-            self.report("no-entrypoint", self.spec.get("entrypoint") or self.spec)
+        spec, selector = self.spec, self.spec.get("clusterSelector")
+        if selector.value:
+            message = "the job runs on a RayCluster of KubeRay, to which mlgen has no access"
+            hint = "remove clusterSelector, and write the cluster in rayClusterSpec"
+            self.refuse(selector, message, hint)
+        elif not self.cluster.cluster:
+            message = "the job has no cluster: rayClusterSpec is missing"
+            self.refuse(spec, message, "add rayClusterSpec")
+        mode, entrypoint = spec.get("submissionMode"), spec.get("entrypoint")
+        own = spec.get("submitterPodTemplate", "spec", "containers", 0, "command").value
+        if mode.value == "InteractiveMode":
+            self.refuse(
+                mode,
+                "in InteractiveMode, KubeRay waits until you submit a program and write its ID to "
+                "jobId",
+                "set entrypoint and remove submissionMode, or write a RayCluster",
+            )
+        elif not (own or str(entrypoint.value or "").strip()):
+            message = "the job has no program: entrypoint is missing"
+            self.refuse(entrypoint or spec, message, "add entrypoint: python train.py")
         if self.builder.collector.has_errors:
             return
         self.cluster.write()
@@ -375,13 +427,17 @@ class RayJob(Resource):
         text = str(entrypoint.value).strip().replace("\\\n", "")
         if SHELL.search(QUOTED.sub("''", text)):
             if self.spec.get("submissionMode").value != "HTTPMode":
-                self.report("ray-shell", entrypoint)
+                self.warn(
+                    entrypoint,
+                    "in KubeRay, the submitter's shell interprets this and runs only the first "
+                    "command on the cluster; mlgen runs all of it on the head",
+                    "to set variables of the program, use env_vars in runtimeEnvYAML",
+                )
             return ["sh", "-c", text]
-        try:
-            return shlex.split(text)
-        except ValueError:
-            self.report("ray-quotes", entrypoint)
-            return []
+        words = split(text)
+        if words is None:
+            self.refuse(entrypoint, "a quote is not closed", "add the second quote")
+        return words or []
 
     def _write_policies(self) -> None:
         """Write how the job restarts and ends."""
@@ -407,19 +463,31 @@ class RayJob(Resource):
                 # A retry of mlgen's submitter would run the program again.
                 put((*submitter, "backoffLimit"), retries or spec, 0)
                 if retries.value:
-                    self.report("submitter-retries", retries)
+                    self.warn(
+                        retries,
+                        "KubeRay retries only the submission; mlgen does not, because a retry "
+                        "would run the program again",
+                        "to run the program again on a new cluster, set backoffLimit of the RayJob",
+                    )
         if ttl.value and not spec.get("shutdownAfterJobFinishes").value:
-            self.report("ttl-without-shutdown", ttl)
+            message = "KubeRay rejects ttlSecondsAfterFinished without shutdownAfterJobFinishes"
+            self.refuse(ttl, message, "add shutdownAfterJobFinishes: true")
         elif ttl.value:
             put((*path, "ttlSecondsAfterFinished"), ttl)
-            self.report("ray-ttl", ttl)
+            self.warn(
+                ttl,
+                f"KubeRay deletes the cluster after {ttl.value} seconds; "
+                "mlgen also deletes the submitter with its log",
+                "to keep the submitter, remove ttlSecondsAfterFinished",
+            )
         elif spec.get("shutdownAfterJobFinishes").value:
             put((*path, "cleanPodPolicy"), spec.get("shutdownAfterJobFinishes"), "Running")
         self._write_deletion(spec.get("deletionStrategy"))
         if spec.get("managedBy").value != "ray.io/kuberay-operator":
             put((*path, "managedBy"), spec.get("managedBy"))
-        if spec.get("jobId").value:
-            self.report("submission-id", spec.get("jobId"))
+        if (given := spec.get("jobId")).value:
+            message = "the ID of the submission is the UID of the submitter's Job, not "
+            self.warn(given, f"{message}{given.value}", "remove jobId")
 
     def _write_deletion(self, strategy: SourceValue) -> None:
         """Write the rules that delete workers, the cluster, or everything."""
@@ -435,7 +503,13 @@ class RayJob(Resource):
         if deletes:
             self.put((*path, "ttlSecondsAfterFinished"), strategy, max(deletes))
         if stops or deletes:
-            self.report("deletion", strategy)
+            self.warn(
+                strategy,
+                "KubeRay deletes workers, cluster and RayJob one after another, depending on "
+                "the outcome; mlgen stops the cluster at the end, and deletes everything after "
+                "the longest time for DeleteSelf",
+                "use shutdownAfterJobFinishes and ttlSecondsAfterFinished",
+            )
 
 
 def _write_job(builder: Builder) -> None:
@@ -453,7 +527,8 @@ def _write_cluster(builder: Builder) -> None:
     builder.put(("spec", "runPolicy", "suspend"), builder.spec.get("suspend"))
     if builder.spec.get("managedBy").value != "ray.io/kuberay-operator":
         builder.put(("spec", "runPolicy", "managedBy"), builder.spec.get("managedBy"))
-    builder.report("no-end", kind, service=cluster.service)
+    message = "a RayCluster has no end: its head and workers run until you delete them"
+    builder.warn(kind, message, "for a program that ends, write a RayJob")
     builder.share_templates()
 
 

@@ -9,12 +9,10 @@ kubeflow/mpi-operator: 0.8, pkg/apis/kubeflow/validation and pkg/controller (v2b
 pkg/controllers/v1; 0.2.3, pkg/controllers/v1alpha2 and v1alpha1.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from shlex import quote
-from typing import Any
 
-from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, SourceValue
+from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, SourceValue, no_ssh_keys
 from mlgen.dialects._kubeflow_common import (
     Rules,
     dialect,
@@ -22,6 +20,7 @@ from mlgen.dialects._kubeflow_common import (
     policy_field,
     require_one,
     run_policy,
+    warn_of_container,
     warn_of_template,
     warn_of_worker_restarts,
     with_job_label,
@@ -30,6 +29,7 @@ from mlgen.dialects._kubeflow_common import (
 from mlgen.dialects._schemas import read
 from mlgen.jobfile.model import RunPolicy
 from mlgen.kubernetes.quantity import natural
+from mlgen.launch.line import Lines, container_lines
 
 FACTS = read("mpi_operator.json")
 
@@ -52,7 +52,6 @@ HYDRA_ENV = {
 }
 """Variables for Intel MPI that the training operator also sets, unless the user does."""
 
-SSHD, PORT = r"\bsshd\b", re.compile(r"\s(?:-p\s*|-o\s*[\"']?Port[\s=]\s*)(\d{1,9}\b)")
 SSH_PORTS = (22, 2222)
 
 
@@ -75,7 +74,11 @@ def write_job(builder: Builder, rules: Rules) -> None:
         _write_launcher_restarts(builder, restart)
         worker_restart = worker.get("restartPolicy") if worker else NOTHING
         if rules.transport != "ssh" and worker_restart.value in ("Never", "ExitCode"):
-            builder.report("always-restarted", worker_restart)
+            builder.warn(
+                worker_restart,
+                "a failed worker restarts, because mpirun needs all workers",
+                "write restartPolicy: OnFailure. The launcher determines the outcome of the job",
+            )
     _warn_of_templates(builder, replica_types, version)
     for name in ("mpiDistribution", "mpiImplementation"):
         source = builder.spec.get(name)
@@ -127,7 +130,8 @@ def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     if replicas.value:
         replica_types["worker"] = worker
     elif rules.transport == "ssh":
-        builder.report("no-workers", replicas or worker)
+        message = "the Worker requires replicas, at least 1"
+        builder.refuse(replicas or worker, message, "set replicas, or remove the Worker")
     for role, replica_type in replica_types.items():
         template = with_job_label(replica_type.get("template"))
         main = _main_container(builder, role, template)
@@ -137,7 +141,8 @@ def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
         command, args = main.get("command"), main.get("args")
         runs_sleep = role == "worker" and rules.transport != "ssh" and not command.value
         if runs_sleep and args.value:
-            builder.report("lone-args", args)
+            message = "the operator runs sleep in a worker without a command, and ignores its args"
+            builder.warn(args, message, "remove args, or set command")
             main = _without_fields(main, "args")
         builder.role(role, template, main)
     if replicas.value:
@@ -150,14 +155,15 @@ def _main_container(builder: Builder, role: str, template: SourceValue) -> Sourc
     containers, name = template.get("spec", "containers"), builder.spec.get("mainContainer")
     for container in containers.items():
         if not container.get("image").value:
-            builder.report("no-image", container)
+            builder.refuse(container, "the container has no image", "set image")
     for container in containers.items():
         if name and container.value["name"] == name.value:
             return container
     if name.value and role == "worker" and len(containers.value) == 1:
-        builder.report("container-name", containers.get(0, "name"), name=name.value)
+        warn_of_container(builder, containers.get(0), name.value)
     elif name.value and role == "worker":
-        builder.report("no-main-container", name)
+        message = f'no container of the Worker has the name "{name.value}"'
+        builder.refuse(name, message, "name the container in which mpirun starts processes")
     return containers.get(0)
 
 
@@ -198,7 +204,7 @@ def _write_framework(
             path = ("spec", "roles", "launcher", "env", "OMPI_MCA_orte_set_default_slots")
             builder.put(path, slots, str(slots.value))
         return
-    is_elastic = DISCOVER_HOSTS in _command_line(builder.roles["launcher"])
+    is_elastic = DISCOVER_HOSTS in container_lines(builder.roles["launcher"]).text
     builder.put(("spec", "framework"), kind, "horovod" if is_elastic else rules.framework)
     if rules.transport == "ssh":
         builder.put(("spec", "options", "transport"), kind, "ssh")
@@ -207,7 +213,12 @@ def _write_framework(
     if works.value:
         builder.put(("spec", "options", "runLauncherAsWorker"), works)
         if rules.transport == "ssh" and INDEX_LABEL in str(replica_types["worker"].value):
-            builder.report("shifted-index", replica_types["worker"].get("template"))
+            builder.warn(
+                replica_types["worker"].get("template"),
+                "with runLauncherAsWorker, the label replica-index of the operator's workers "
+                "begins at 1, but here at 0",
+                "add 1 to it in the program",
+            )
     if is_elastic:
         _write_elastic(builder, launcher, int(bool(works.value)))
 
@@ -231,11 +242,6 @@ def _write_launcher_env(builder: Builder, rules: Rules, *, hide_gpus: bool) -> N
         launcher["env"] = kept
 
 
-def _command_line(role: Mapping[str, Any]) -> str:
-    """Return the command and arguments of a role in one line."""
-    return " ".join([*role.get("command", []), *role.get("args", [])])
-
-
 def _write_elastic(builder: Builder, launcher: SourceValue, working_launchers: int) -> None:
     """Write the range of workers, from the numbers of processes in horovodrun's arguments.
 
@@ -244,21 +250,18 @@ def _write_elastic(builder: Builder, launcher: SourceValue, working_launchers: i
         launcher: the replica type.
         working_launchers: the number of launchers that also have slots, 0 or 1.
     """
-    command_line = _command_line(builder.roles["launcher"])
+    launches = container_lines(builder.roles["launcher"]).launches
     slots = builder.spec.get("slotsPerWorker").value or 1
     replicas = builder.roles["worker"]["replicas"]
-    least, most = (_processes(command_line, bound) for bound in ("min", "max"))
-    lower = 1 if least is None else -(-least // slots) - working_launchers
-    upper = 0 if most is None else most // slots - working_launchers
+    least, most = (
+        max((launch.number(bound) or 0 for launch in launches), default=0)
+        for bound in ("min_np", "max_np")
+    )
+    lower = -(-least // slots) - working_launchers
+    upper = most // slots - working_launchers
     path = ("spec", "options", "elasticPolicy")
     builder.put((*path, "minReplicas"), launcher, min(max(lower, 1), replicas))
     builder.put((*path, "maxReplicas"), launcher, max(upper, replicas))
-
-
-def _processes(command_line: str, bound: str) -> int | None:
-    """Return horovodrun's argument --min-np or --max-np (or -num-proc), if it is set."""
-    match = re.search(rf"--{bound}-(?:np|num-proc)[\s=]+(\d{{1,9}}\b)", command_line)
-    return int(match[1]) if match else None
 
 
 def _write_ssh(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
@@ -275,13 +278,12 @@ def _write_ssh(builder: Builder, replica_types: Mapping[str, SourceValue]) -> No
     _write_worker_restarts(builder, worker.get("restartPolicy"))
     builder.put(("spec", "options", "sshAuthMountPath"), builder.spec.get("sshAuthMountPath"))
     main = worker.get("template", "spec", "containers", 0)
-    port = next(_ssh_ports(main, _command_line(builder.roles["worker"])), None)
+    port = next(_ssh_ports(main, container_lines(builder.roles["worker"])), None)
     if port:
         builder.put(("spec", "roles", "worker", "port"), port)
     namespace = builder.resource.get("metadata", "namespace").value
     option = f" -n {quote(str(namespace))}" if namespace else ""
-    secret = f"{builder.name}-ssh"
-    builder.report("ssh-keys", builder.spec, secret=secret, option=option, quoted=quote(secret))
+    builder.warn(builder.spec, *no_ssh_keys("the operator", f"{builder.name}-ssh", option))
 
 
 def _write_worker_restarts(builder: Builder, restart: SourceValue) -> None:
@@ -298,15 +300,13 @@ def _write_worker_restarts(builder: Builder, restart: SourceValue) -> None:
         builder.put((*path, "backoffLimitPerIndex"), restart, 0)
 
 
-def _ssh_ports(main: SourceValue, command_line: str) -> Iterator[SourceValue]:
+def _ssh_ports(main: SourceValue, lines: Lines) -> Iterator[SourceValue]:
     """Yield each indication of the port that sshd listens on, the most reliable first.
 
     Without one, both sides of ssh use the port configured in the image, as with the operator.
     """
-    sshd = re.search(SSHD, command_line)
-    if sshd and (match := PORT.search(command_line, sshd.end())):
-        field = "args" if main.get("args") else "command"
-        yield SourceValue(int(match[1]), main.get(field).path)
+    if lines.sshd_port:
+        yield SourceValue(lines.sshd_port, (main.get("args") or main.get("command")).path)
     for port in main.get("ports").items():
         number = port.get("containerPort")
         if "ssh" in port.value.get("name", "") or number.value in SSH_PORTS:
@@ -354,7 +354,8 @@ def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue
     fields = [spec.get(name) for name in ("gpus", "processingUnits", "replicas")]
     totals = [total for total in fields if total]
     if len(totals) > 1:
-        builder.report("two-totals", totals[1])
+        message = "gpus, processingUnits and replicas are mutually exclusive"
+        builder.refuse(totals[1], message, "keep one of them")
     if len(totals) != 1:
         return NOTHING, NOTHING
     (total,) = totals
@@ -366,9 +367,15 @@ def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue
     per_node = spec.get(f"{field}PerNode")
     most = per_node.value or UNITS_PER_NODE[field]
     if total.value > most and total.value % most:
-        builder.report("uneven-units", total, most=most, field=field)
+        message = f"{total.value} is not a multiple of {most}, the number of {field} per node"
+        builder.refuse(total, message, f"write a multiple of {most}, or set {field}PerNode")
     if not per_node:
-        builder.report("assumed-units", total, most=most, field=field)
+        builder.warn(
+            total,
+            f"the operator's configuration sets the number of {field} per node; "
+            f"mlgen assumes {most}",
+            f"set {field}PerNode",
+        )
     workers = max(total.value // most, 1)
     return SourceValue(workers, total.path), SourceValue(min(total.value, most), total.path)
 

@@ -70,10 +70,15 @@ class Framework:
 
         rules = self.rules or {}
         ports = {name: row["port"] for name, row in rules.items() if "port" in row}
-        planner = Planner(job, ports, ranked=self.ranked)
-        planner.require(*(name for name, row in rules.items() if "required" in row))
-        planner.single(*(name for name, row in rules.items() if "single" in row))
-        if any(name not in job.roles for name, row in rules.items() if "required" in row):
+        planner = Planner(job, ports, ranked=self.ranked, idle=self.idle_roles(job))
+        is_complete = True
+        for name, row in rules.items():
+            if "required" in row:
+                planner.require(name)
+                is_complete = is_complete and name in job.roles
+            if "single" in row:
+                planner.single(name)
+        if not is_complete:
             raise MlgenError(planner.topology().problems)
         import_module(f"{__name__}.{self.name}").lay_out(planner)
         return planner.topology()
@@ -96,17 +101,16 @@ class Framework:
         filled: dict[str, Any] = _filled(self.first_job, numbers)
         return filled
 
-    def idle_roles(self, job: TrainingJob) -> set[str]:
+    def idle_roles(self, job: TrainingJob) -> frozenset[str]:
         """Return the roles of a job that do not compute."""
         rules = self.rules or {}
         names = {name if name in rules else self.others for name in job.roles}
-        return {
-            name
-            for name, row in rules.items()
-            if "idle" in row
-            and not job.options.get(row.get("works_with", ""))
-            and row.get("idle_with", name) in names
-        }
+        idle = set()
+        for name, row in rules.items():
+            works = job.options.get(row.get("works_with", ""))
+            if "idle" in row and not works and row.get("idle_with", name) in names:
+                idle.add(name)
+        return frozenset(idle)
 
 
 def _filled(value: Any, numbers: Mapping[str, Any]) -> Any:

@@ -6,10 +6,9 @@ So a job that is too large is never built.
 import json
 
 from mlgen.bounds import JOB_BYTES, JOB_OBJECTS, JOB_PODS
-from mlgen.frameworks._tables import problem
 from mlgen.jobfile.model import HostPorts, RoleSpec, TrainingJob
 from mlgen.kubernetes.limits import ENV_SHORT, overlong
-from mlgen.problems import MlgenError, Problem
+from mlgen.problems import MlgenError, ValuePath, error
 from mlgen.topology import Role
 
 ENTRY = len('{"name":, "value":}')
@@ -33,7 +32,22 @@ REPEATED = {
 }
 """The fields that the workload of each role contains, by their names in a `RoleSpec`."""
 
-HOST_HINT = "use fewer replicas, or remove network.host, so that they share a Job"
+
+def _too_large(path: ValuePath, message: str, hint: str) -> MlgenError:
+    return MlgenError([error(path, message, hint, "too-large")])
+
+
+def _repeated(job: TrainingJob, name: str) -> MlgenError:
+    """Return the error of a field of `RoleSpec` that the roles repeat too often."""
+    field, count = REPEATED[name], max(len(getattr(spec, name)) for spec in job.roles.values())
+    init = max(len(spec.init_containers) for spec in job.roles.values())
+    containers = f", also in up to {init:,} init containers," if init else ""
+    message = (
+        f"each of the {len(job.roles)} roles repeats {field}{containers} with up to {count:,}"
+        f" entries; together, the workloads exceed {JOB_BYTES >> 20} MiB"
+    )
+    hint = f"use fewer roles or entries of {field}, or put long values into a volume"
+    return _too_large(("roles",), message, hint)
 
 
 class Size:
@@ -51,7 +65,8 @@ class Size:
         pods = sum(spec.replicas for spec in job.roles.values())
         if pods > JOB_PODS:
             largest = max(job.roles.values(), key=lambda spec: spec.replicas)
-            raise MlgenError([problem("too-many-pods", spec=largest, pods=pods, most=JOB_PODS)])
+            message = f"the job has {pods:,} replicas; a cluster runs at most {JOB_PODS:,} pods"
+            raise _too_large(("roles", largest.name, "replicas"), message, "use fewer replicas")
         self._require_bytes(job)
 
     def _require_bytes(self, job: TrainingJob) -> None:
@@ -79,22 +94,7 @@ class Size:
                     size = sum(map(size_of, value)) if name == "templates" else size_of(value)
                 total[name] += size
             if sum(total.values()) > JOB_BYTES:
-                name = max(REPEATED, key=lambda name: total[name])
-                raise MlgenError([self._too_many_repeated(job, name, REPEATED[name])])
-
-    def _too_many_repeated(self, job: TrainingJob, name: str, field: str) -> Problem:
-        """Return the problem of a field that the roles repeat too often."""
-        counts = [len(getattr(spec, name)) for spec in job.roles.values()]
-        init = max(len(spec.init_containers) for spec in job.roles.values())
-        containers = f", also in up to {init:,} init containers," if init else ""
-        return problem(
-            "too-many-repeated",
-            field=field,
-            roles=len(counts),
-            count=max(counts),
-            containers=containers,
-            most=JOB_BYTES >> 20,
-        )
+                raise _repeated(job, max(REPEATED, key=lambda name: total[name]))
 
     def require(self, spec: RoleSpec, objects: int) -> None:
         """Check that this number of additional objects is within the limit.
@@ -105,8 +105,11 @@ class Size:
         """
         if self.objects + objects > JOB_OBJECTS:
             own = "a Job and a Service" if self.on_host else "a Job"
-            values = {"spec": spec, "most": JOB_OBJECTS, "hint": self._fix(spec)}
-            raise MlgenError([problem("too-many-objects", own=own, **values)])
+            message = (
+                f"each of the {spec.replicas:,} replicas needs its own objects, {own}; a job can"
+                f" have at most {JOB_OBJECTS:,}"
+            )
+            raise _too_large(("roles", spec.name, "replicas"), message, self._fix(spec))
 
     def add(self, role: Role) -> None:
         """Count a role."""
@@ -123,16 +126,16 @@ class Size:
         if problems:
             raise MlgenError(problems)
         if self.bytes > JOB_BYTES:
-            raise MlgenError([self._too_many_bytes(role.spec, self._fix(role.spec))])
-
-    def _too_many_bytes(self, spec: RoleSpec, hint: str) -> Problem:
-        values = {"spec": spec, "most": JOB_BYTES >> 20, "hint": hint}
-        return problem("too-many-bytes", **values)
+            message = (
+                "the variables, commands and templates of all workloads exceed"
+                f" {JOB_BYTES >> 20} MiB in total"
+            )
+            raise _too_large(("roles", role.spec.name, "replicas"), message, self._fix(role.spec))
 
     def _fix(self, spec: RoleSpec) -> str:
         """Return a hint that reduces the objects of a role."""
         if self.on_host:
-            return HOST_HINT
+            return "use fewer replicas, or remove network.host, so that they share a Job"
         same = f"give every {spec.name} the same fields"
         return f"use fewer replicas, or {same}, so that they share a Job"
 

@@ -10,8 +10,7 @@ from functools import cache
 from typing import Any
 
 from mlgen.documents.document import UNWRITTEN, Document, Mark
-from mlgen.frameworks._tables import problem
-from mlgen.problems import Problem, ValuePath
+from mlgen.problems import Problem, ValuePath, error, warning
 from mlgen.resources import table
 
 OPTIONS: ValuePath = ("spec", "options")
@@ -49,13 +48,17 @@ def with_deprecated(current: Mapping[str, Any], new_names: Mapping[str, str]) ->
 
 def deprecations(document: Document, new_names: Mapping[str, str]) -> list[Problem]:
     """Return a warning for each old name in a document; an error if both names are set."""
-    options = _options(document)
-    rules = {old: "both-names" if new in options else "old-name" for old, new in new_names.items()}
-    return [
-        document.located(problem(rule, old=old, new=new_names[old]), key=True)
-        for old, rule in rules.items()
-        if old in options
-    ]
+    options, found = _options(document), []
+    for old, new in new_names.items():
+        path = ("options", old)
+        if old in options and new in options:
+            message = f"{old} and {new} are mutually exclusive"
+            found.append(document.located(error(path, message, f"remove {old}"), key=True))
+        elif old in options:
+            message = f"{old} is deprecated: its new name is {new}"
+            old_name = warning(path, message, f"write {new}", "deprecated")
+            found.append(document.located(old_name, key=True))
+    return found
 
 
 def with_current_names(document: Document, new_names: Mapping[str, str]) -> Document:

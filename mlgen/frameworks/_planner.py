@@ -7,22 +7,28 @@ job file's overrides for all frameworks, and collects contradictions as problems
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from mlgen.frameworks import _lifecycle, _rules
+from mlgen.contradictions import of_jobs
+from mlgen.contradictions.lifecycle import unknown_role
+from mlgen.frameworks import _lifecycle
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._capacity import HostPortAllocation, Size
-from mlgen.launch._old import rendezvous_port
-from mlgen.frameworks._progress import progress_problems, with_requests
-from mlgen.frameworks._tables import problem, variables
+from mlgen.frameworks._progress import with_requests
 from mlgen.jobfile.gpus import has_devices
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
-from mlgen.problems import Collector, ValuePath, did_you_mean
+from mlgen.launch import launch_problems
+from mlgen.launch.line import rendezvous_port
+from mlgen.launch.role import variables_of
+from mlgen.problems import Code, Collector, ValuePath, bounded, did_you_mean, error, warning
+from mlgen.resources import table
 from mlgen.topology import (
     INDEX,
     PEERS,
     Hosts,
     Order,
+    PodField,
     Role,
     Success,
     Topology,
@@ -54,13 +60,15 @@ STATES = ("Complete", "Ready")
 
 def _with_ready_names(roles: Sequence[Role]) -> list[Role]:
     """Return the roles, with the Service names that other roles use to wait for their start."""
-    ready = {wait.role: str(wait.hosts) for role in roles for wait in role.waits if wait.started}
-    return [
-        replace(role, ready={ready[role.name]: 0})
-        if role.name in ready and role.index in (None, 0)
-        else role
-        for role in roles
-    ]
+    ready, changed = {}, []
+    for role in roles:
+        for wait in role.waits:
+            if wait.started:
+                ready[wait.role] = {str(wait.hosts): 0}
+    for role in roles:
+        is_first = role.name in ready and role.index in (None, 0)
+        changed.append(replace(role, ready=ready[role.name]) if is_first else role)
+    return changed
 
 
 def _without_visible_gpus(roles: Sequence[Role]) -> list[Role]:
@@ -72,27 +80,32 @@ def _without_visible_gpus(roles: Sequence[Role]) -> list[Role]:
     So a role gets it only with the image of a role with GPUs. A value of the user remains.
     """
     hide = variables("no-gpu")
-    images = {_image(role.spec) for role in roles if role.spec.gpus}
-    return [
-        role
-        if _image(role.spec) not in images
-        or role.spec.gpus
-        or has_devices(role.spec)
-        or set(hide) & _env_names(role.spec)
-        else replace(role, env={**role.env, **hide})
-        for role in roles
-    ]
+    with_gpus, changed = set(), []
+    for role in roles:
+        if role.spec.gpus:
+            with_gpus.add(role.spec.patched("image", role.spec.image))
+    for role in roles:
+        spec = role.spec
+        is_same = not spec.gpus and spec.patched("image", spec.image) in with_gpus
+        if is_same and not has_devices(spec) and not hide.keys() & variables_of(spec):
+            role = replace(role, env={**role.env, **hide})  # noqa: PLW2901
+        changed.append(role)
+    return changed
 
 
-def _image(spec: RoleSpec) -> Any:
-    """Return the image of a role's training container."""
-    return spec.patched("image", spec.image)
+def variables(name: str, **values: object) -> dict[str, str | PodField]:
+    """Return the environment variables of a row of `schemas/frameworks/variables.json`.
 
-
-def _env_names(spec: RoleSpec) -> set[str]:
-    """Return the names of the variables that the job file sets in a role's training container."""
-    patched = (variable for patch in spec.container_patches for variable in patch.get("env") or ())
-    return {*spec.env, *(str(variable.get("name")) for variable in patched)}
+    They have the order of the row. A variable is a pod field, such as `status.podIP`, or a text
+    with placeholders for values. `{index}` is the index of the replica.
+    """
+    env: dict[str, str | PodField] = {}
+    for variable, text in table("frameworks/variables")[name].items():
+        if isinstance(text, dict):
+            env[variable] = PodField(text["field"])
+        elif variable != "$comment":
+            env[variable] = text.format(index=INDEX, **values)
+    return env
 
 
 class Planner:
@@ -104,7 +117,7 @@ class Planner:
         job: the job file.
         ports: the default port on which peers reach a role's replicas, by role.
         more_ports: additional ports of a role's replicas: by role, then by port name.
-        ranked: as in `Topology`.
+        facts: further fields of the topology.
         roles: the roles added so far.
         minimums: the minimum number of replicas of an elastic role, by role.
         files: the framework's files in the job's ConfigMap: text by name.
@@ -120,10 +133,9 @@ class Planner:
         job: TrainingJob,
         ports: Mapping[str, int] | None = None,
         more_ports: Mapping[str, Mapping[str, int]] | None = None,
-        *,
-        ranked: bool = True,
+        **facts: Any,
     ) -> None:
-        self.job, self.ranked = job, ranked
+        self.job, self.facts = job, facts
         self.ports = ports or {}
         self.more_ports = more_ports or {}
         self.roles: list[Role] = []
@@ -135,31 +147,49 @@ class Planner:
         self.host_ports = HostPortAllocation(job)
         self.size = Size(job)
 
-    def report(self, rule: str, path: ValuePath = (), /, **values: object) -> None:
-        """Report a problem of the job; see `_tables.problem`."""
-        self.collector.add(problem(rule, path, **values))
+    def report(
+        self,
+        path: ValuePath,
+        message: str,
+        hint: str,
+        *,
+        code: Code = "combination",
+        warn: bool = False,
+    ) -> None:
+        """Report an error of the job at a path below `spec`, or a warning if `warn`."""
+        self.collector.add((warning if warn else error)(path, message, hint, code))
 
     def require(self, *names: str) -> None:
         """Report each of these roles that the job lacks."""
         for name in names:
-            if name not in self.job.roles:
-                rule = "empty-role" if name in self.job.empty_roles else "required-role"
-                self.report(rule, framework=self.job.framework, name=name)
+            message = f"{self.job.framework} requires the role {name}"
+            if name in self.job.empty_roles:
+                path: ValuePath = ("roles", name, "replicas")
+                message += ", but it has no replicas"
+                hint = "write replicas: 1, or runPolicy.suspend: true to start the job later"
+                self.report(path, message, hint, code="missing-role")
+            elif name not in self.job.roles:
+                self.report(("roles",), message, f"add {name}: {{}}", code="missing-role")
 
     def single(self, *names: str) -> None:
         """Report each of these roles that has more than one replica."""
-        for spec in self.specs(*names):
-            if spec.replicas > 1:
-                self.report("single-role", name=spec.name)
+        for name in names:
+            if name in self.job.roles and self.job.roles[name].replicas > 1:
+                path = ("roles", name, "replicas")
+                self.report(path, f"a job can have only one {name}", "remove replicas")
 
     def between(self, name: str, minimum: int, maximum: int, count: int | None = None) -> None:
         """Report an elastic role whose number of replicas, or `count`, is out of its range."""
         replicas = self.job.roles[name].replicas if count is None else count
-        if not minimum <= replicas <= maximum:
-            values = {"replicas": replicas, "minimum": minimum, "maximum": maximum}
-            written = {"minReplicas", "maxReplicas"} <= {*self.job.options.get("elasticPolicy", ())}
-            rule = "range-reversed" if written and minimum > maximum else "out-of-range"
-            self.report(rule, name=name, **values)
+        written = {"minReplicas", "maxReplicas"} <= self.job.options.get("elasticPolicy", {}).keys()
+        if written and minimum > maximum:
+            message = f"minReplicas: {minimum} exceeds maxReplicas: {maximum}"
+            hint = f"write minReplicas: {maximum}, maxReplicas: {minimum}"
+            self.report(("options", "elasticPolicy"), message, hint)
+        elif not minimum <= replicas <= maximum:
+            message = f"{replicas} is not between minReplicas {minimum} and maxReplicas {maximum}"
+            hint = "change replicas, minReplicas or maxReplicas"
+            self.report(("roles", name, "replicas"), message, hint)
 
     def specs(self, *names: str) -> list[RoleSpec]:
         """Return the roles of these names that the job has."""
@@ -286,7 +316,8 @@ class Planner:
             return self.host_ports.port(spec.name, index, name)
         except IndexError:
             hint = "use a larger size" if self.job.network.host_ports else "set a larger size"
-            too_few = problem("ports-too-few", size=self.host_ports.range.size, hint=hint)
+            message = f"the replicas need more than {self.host_ports.range.size} ports"
+            too_few = error(("network", "hostPorts"), message, hint)
             if too_few not in self.collector.problems:
                 self.collector.add(too_few)
             return 0
@@ -325,7 +356,6 @@ class Planner:
             needed = fields.get("tolerates_failure", False)
             success = _lifecycle.success(self.job, success, needed=needed)
             self.job = _lifecycle.with_split_deciders(self.job, spec.name, split=split)
-            self.collector.extend(_lifecycle.success_problems(self.job, replicas, split=split))
         policy = self._restart_policy(spec, restart, serves=serves)
         role = Role(
             name=spec.name,
@@ -368,7 +398,13 @@ class Planner:
         policy = spec.restart_policy or restart or ("Always" if serves else "Never")
         if policy != "Always" or serves:
             return policy
-        self.report("completes-always", spec=spec)
+        self.report(
+            ("roles", spec.name, "restartPolicy"),
+            f"{spec.name} runs in a Job, which does not support restartPolicy: Always, so it is"
+            " rendered with OnFailure",
+            f"write OnFailure for {spec.name}",
+            warn=True,
+        )
         return "OnFailure"
 
     def _replica(self, role: Role, index: int) -> Role:
@@ -395,7 +431,7 @@ class Planner:
         if role not in candidates:
             choices = ", ".join(candidates) or "none"
             hint = did_you_mean(role, candidates) or f"possible roles: {choices}"
-            self.report("cannot-decide", role=role, hint=hint)
+            self.report(("successPolicy", "role"), f'"{role}" cannot be the deciding role', hint)
             return default
         return role
 
@@ -448,7 +484,8 @@ class Planner:
                 by_name.setdefault(peer.name, []).append(peer)
         if not by_name:
             path = ("roles", role.spec.name, "waitFor")
-            self.collector.extend(_lifecycle.unknown_roles(path, [entry.role], self.roles))
+            names = [each.name for each in self.roles]
+            self.collector.add(unknown_role(path, entry.role, names))
         return by_name.values()
 
     def _wait_of_entry(self, role: Role, peers: list[Role], until: str) -> Wait:
@@ -459,7 +496,9 @@ class Planner:
             flagged = None if self.is_split(first.spec) else rendezvous_port(first.spec)
             port = flagged or first.port
             if port is None:
-                self.report("no-port", role=role, peer=first)
+                path = ("roles", role.spec.name, "waitFor")
+                hint = f"set a port for {first.name}, or write until: name"
+                self.report(path, f"{first.name} has no port to wait for", hint)
         count = sum(peer.replicas for peer in peers)
         count = min(count, self.minimums.get(first.name, count))
         spec = replace(first.spec, name=first.name)
@@ -476,11 +515,14 @@ class Planner:
             decides=_lifecycle.decides(self.job),
             files=self.files,
             only_ready=self.only_ready,
-            ranked=self.ranked,
+            **self.facts,
         )
         topology = with_requests(topology)
-        self.collector.extend(_lifecycle.supervision_problems(self.job, roles))
-        self.collector.extend(progress_problems(self.job, roles))
-        self.collector.extend(_rules.contradictions(topology))
-        cleanup = _lifecycle.cleanup(topology)
-        return replace(topology, problems=self.collector.problems, cleanup=cleanup)
+        topology = replace(topology, cleanup=_lifecycle.cleanup(topology))
+        found = chain(
+            of_jobs.broken_by(topology),
+            _lifecycle.without_supervisor(topology),
+            launch_problems(topology),
+        )
+        self.collector.extend(bounded(dict.fromkeys(found)))
+        return replace(topology, problems=self.collector.problems)

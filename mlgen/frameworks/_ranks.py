@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mlgen.launch._old import launches_of
 from mlgen.frameworks._lifecycle import FIRST
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import RoleSpec, SuccessPolicy, TrainingJob, WaitFor
 from mlgen.jobfile.operators import distinguishes
+from mlgen.launch.line import lines_of
 from mlgen.topology import INDEX, Env, Wait
 
 ROLES = ("master", "worker")
@@ -93,7 +93,7 @@ def _meet_at(job: TrainingJob) -> bool:
     role's name (torch/distributed/elastic/rendezvous/utils.py).
     """
     spec = job.roles[ROLES[0]]
-    endpoints = [launch.literal("rdzv_endpoint") for launch in launches_of(spec)]
+    endpoints = [launch.literal("rdzv_endpoint") for launch in lines_of(spec).launches]
     names = {job.name, job.part_of or job.name}
     prefixes = tuple(f"{name}-{role}-" for name in names for role in ROLES)
     return any(str(text).startswith(prefixes) for text in (*endpoints, spec.env.get(ENDPOINT)))

@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-from mlgen.launch._old import words_of
-from mlgen.frameworks._planner import Planner
-from mlgen.frameworks._tables import variables
+from mlgen.frameworks._planner import Planner, variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob, written
 from mlgen.kubernetes.quantity import parse
+from mlgen.launch.line import lines_of
 from mlgen.topology import ConfigFiles, Mount, Right
 
 MAIN = ("python", "-m", "elasticdl.python.master.main")
@@ -52,15 +51,21 @@ def lay_out(planner: Planner) -> None:
     for spec in planner.specs("ps", "worker"):
         _check(planner, job.roles["master"], spec)
     arguments = job.options.get("arguments", {})
-    if arguments and "model_def" not in arguments and not words_of(job.roles["master"]):
-        planner.report("elasticdl-no-model")
+    if arguments and "model_def" not in arguments and not lines_of(job.roles["master"]).words:
+        planner.report(
+            ("options", "arguments"),
+            "the ElasticDL master requires model_def",
+            "add model_def: the path of the model's module and function below model_zoo, such as"
+            " mnist.model.custom_model",
+            code="missing-field",
+        )
     for name, count in COUNTS.items():
         own = str(job.roles[name].replicas) if name in job.roles else ""
         value = str(arguments.get(count, own))
         if own and value != own:
-            texts = {"name": count, "value": value, "own": own}
+            message = f'{count} is "{value}", but in this job, it must be {own}'
             path, hint = ("options", "arguments", count), "remove it: mlgen sets it"
-            planner.report("other-size", path, **texts, hint=hint)
+            planner.report(path, message, hint, code="launch", warn=True)
     if planner.collector.problems:
         return
     workload = f"elasticdl-{job.name}-master"
@@ -92,16 +97,28 @@ def _check(planner: Planner, master: RoleSpec, spec: RoleSpec) -> None:
 
     Fields that are set for all roles are not reported, because they apply to the master.
     """
-    for_all = written(master)
+    for_all, path = written(master), ("roles", spec.name)
     for name, value in written(spec).items():
         if name not in SUPPORTED and value != for_all.get(name):
-            planner.report("elasticdl-no-argument", spec=spec, name=name)
+            message = (
+                f"the ElasticDL master creates the pods of {spec.name}, and has no argument for"
+                f" {name}"
+            )
+            hint = "use only replicas, image, resources, volumes and env"
+            planner.report((*path, name), message, hint)
     for name, volume in spec.volumes.items():
         if not {"pvc", "hostPath"} & set(volume) or volume.get("readOnly"):
-            planner.report("elasticdl-volume", spec=spec, name=name)
+            message = "ElasticDL supports only writable volumes with pvc or hostPath"
+            hint = "write pvc or hostPath, without readOnly"
+            planner.report((*path, "volumes", name), message, hint)
     for name, value in spec.env.items():
         if not isinstance(value, str) or "=" in value:
-            planner.report("elasticdl-variable", spec=spec, name=name)
+            planner.report(
+                (*path, "env", name),
+                "the ElasticDL master cannot pass this variable to its pods, because the value is"
+                " not a string without =",
+                "change the value, or set the variable in the image",
+            )
 
 
 def _cluster_spec(job: TrainingJob) -> object:
@@ -113,11 +130,17 @@ def _check_cluster_spec(planner: Planner, stand_in: str) -> None:
     """Warn of a master that does not load mlgen's file, so that its parameter servers stop."""
     master, ps = planner.job.roles["master"], "ps" in planner.job.roles
     words = " ".join((*master.command, *master.args))
+    message = f"parameter servers stop after 30 seconds if the pod {stand_in} does not exist"
     if _cluster_spec(planner.job) and ps:
-        planner.report("elasticdl-own-pods", pod=stand_in)
+        hint = (
+            "remove cluster_spec to use mlgen's file, which creates this pod, or create the pod"
+            " in your file"
+        )
+        planner.report(("options", "arguments", "cluster_spec"), message, hint, warn=True)
     elif words and not re.search(r"cluster_spec[ =]+[^\s'\"-]|Local|AllreduceStrategy", words):
         path = ("roles", "master", "args" if master.args else "command")
-        planner.report("elasticdl-no-pods", path, pod=stand_in, file=CLUSTER_SPEC)
+        hint = f"add --cluster_spec={CLUSTER_SPEC}; this file of mlgen creates the pod"
+        planner.report(path, message, hint, warn=True)
 
 
 def _arguments(job: TrainingJob) -> tuple[str, ...]:

@@ -17,9 +17,12 @@ def lay_out(planner: Planner) -> None:
     completing = [name for name, spec in job.roles.items() if spec.restart_policy != "Always"]
     decider = planner.decider(completing[0] if len(completing) == 1 else None, completing)
     if decider is None and completing:
-        planner.report("generic-several", names=", ".join(completing))
+        message = f"several roles run to completion: {', '.join(completing)}"
+        hint = "set successPolicy.role, or restartPolicy: Always for the other roles"
+        planner.report(("roles",), message, hint)
     elif decider is None:
-        planner.report("generic-none")
+        message = "no role runs to completion, because all have restartPolicy: Always"
+        planner.report(("roles",), message, "change the restartPolicy of the deciding role")
     for name, spec in job.roles.items():
         planner.add(
             spec,

@@ -26,7 +26,9 @@ def lay_out(planner: Planner) -> None:
     planner.files["elastic-hosts"] = "".join(lines)
     planner.between("worker", minimum, maximum)
     if planner.is_split(job.roles["worker"]):
-        planner.report("horovod-on-host")
+        message = "with host networking, elasticPolicy cannot be used with transport: ssh"
+        hint = "remove elasticPolicy, or write transport: kubectl-exec"
+        planner.report(("options", "elasticPolicy"), message, hint)
     # A worker that still pulls its image also has an address. horovodrun would fail to start a
     # process there, which often fails the whole job. The operators also list only running workers.
     planner.only_ready = True

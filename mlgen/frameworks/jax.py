@@ -8,8 +8,7 @@ Trainer 2 (pkg/runtime/framework/plugins/jax). JAX itself reads only JAX_COORDIN
 
 from functools import partial
 
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.frameworks._tables import variables
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, variables
 
 
 def lay_out(planner: Planner) -> None:

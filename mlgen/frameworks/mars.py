@@ -11,8 +11,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
-from mlgen.frameworks._tables import variables
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config, variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.quantity import parse
 from mlgen.topology import INDEX, Env, Mount, Scratch

@@ -9,12 +9,11 @@ unchanged.
 from dataclasses import replace
 from typing import Any
 
-from mlgen.launch._old import launches_of, ssh_port, sshd_port, words_of
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.launch._old import users_of
-from mlgen.launch.slots import per_worker
-from mlgen.frameworks._tables import variables
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.launch.line import lines_of, ssh_port, sshd_port
+from mlgen.launch.role import users_of
+from mlgen.launch.slots import per_worker
 from mlgen.topology import (
     ConfigFiles,
     Helper,
@@ -144,9 +143,15 @@ def _kubectl_exec(planner: Planner, most: int) -> tuple[dict[str, Any], dict[str
     job = planner.job
     worker, launcher = job.roles["worker"], job.roles["launcher"]
     if worker.restart_policy not in (None, "Always"):
-        planner.report("mpi-restart", worker=worker)
+        planner.report(
+            ("roles", "worker", "restartPolicy"),
+            f"transport: kubectl-exec cannot be used with restartPolicy: {worker.restart_policy},"
+            " because it requires fixed pod names",
+            "write restartPolicy: Always, or options.transport: ssh",
+        )
     if job.network.on_host and worker.port:
-        planner.report("mpi-port")
+        message = "with host networking, transport: kubectl-exec cannot be used with a port"
+        planner.report(("roles", "worker", "port"), message, "remove port")
     pods = tuple(reachable(planner, "worker", most))
     awaited = str(reachable(planner, "worker", planner.minimums["worker"]))
     tools, timeout = Scratch(_volume(job, "mpi-job-kubectl")), job.wait.timeout_seconds
@@ -179,7 +184,7 @@ def _agent_waits(job: TrainingJob) -> bool:
     programs may look for the workers earlier, or in other ways.
     """
     launcher = job.roles["launcher"]
-    programs = [launch.program for launch in launches_of(launcher)]
+    programs = [launch.program for launch in lines_of(launcher).launches]
     is_open_mpi = _implementation(job) == "OpenMPI"
     return is_open_mpi and programs == ["mpirun"] and launcher.wait_for is None
 
@@ -197,7 +202,7 @@ def _ssh_folder(job: TrainingJob) -> str:
 
 def _reads_our_configuration(job: TrainingJob) -> bool:
     """Return True if the workers' command starts sshd with mlgen's configuration."""
-    words = words_of(job.roles["worker"])
+    words = lines_of(job.roles["worker"]).words
     line = " ".join(words)
     return not words or any(text in line for text in (START_SSHD, *_our_configurations(job)))
 
@@ -225,7 +230,7 @@ def _has_our_host_key(job: TrainingJob) -> bool:
 
     That is so if sshd reads mlgen's configuration directly, not a copy that the command changes.
     """
-    words = words_of(job.roles["worker"])
+    words = lines_of(job.roles["worker"]).words
     starts = (START_SSHD, *(f"-f {file}" for file in _our_configurations(job)))
     return not words or any(start in " ".join(words) for start in starts)
 
@@ -240,7 +245,8 @@ def _check_ssh_ports(planner: Planner) -> None:
     for program, port in ports.items():
         if port not in (None, own):
             hint = f"write port: {port}, or change the command" if worker.port else "use one port"
-            planner.report("mpi-other-port", program=program, port=port, own=own, hint=hint)
+            message = f"in the command, {program} port {port}, not {own}"
+            planner.report(("roles", "worker", "port"), message, hint, code="launch", warn=True)
 
 
 def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -13,9 +13,8 @@ for the servers' names.
 
 from functools import partial
 
-from mlgen.frameworks._lifecycle import unknown_roles
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
-from mlgen.frameworks._tables import variables
+from mlgen.contradictions.lifecycle import unknown_role
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config, variables
 from mlgen.topology import INDEX
 
 TRAIN = ("scheduler", "server", "worker")
@@ -29,10 +28,14 @@ def lay_out(planner: Planner) -> None:
     job = planner.job
     tuner_roles = set(TUNE) & set(job.roles)
     if tuner_roles and set(TRAIN) & set(job.roles):
-        planner.report("mxnet-both", role=min(tuner_roles))
+        message = "tuner roles and training roles are mutually exclusive"
+        hint = "move the tuner roles to a separate job"
+        planner.report(("roles", min(tuner_roles)), message, hint)
         return
-    keys, path = job.options.get("tunerServerKeys", {}), ("options", "tunerServerKeys")
-    planner.collector.extend(unknown_roles(path, keys, job.roles.values()))
+    for name in job.options.get("tunerServerKeys", ()):
+        if name not in job.roles:
+            path = ("options", "tunerServerKeys")
+            planner.collector.add(unknown_role(path, name, job.roles))
     is_single_worker = set(job.roles) == {"worker"} and job.replicas == 1
     names = TUNE if tuner_roles else ("worker",) if is_single_worker else TRAIN
     first = names[0]

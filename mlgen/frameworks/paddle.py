@@ -9,8 +9,7 @@ have the same template and share one Job.
 
 from functools import partial
 
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer
-from mlgen.frameworks._tables import variables
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, variables
 from mlgen.topology import INDEX, POD_IP, PodField
 
 

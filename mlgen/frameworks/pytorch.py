@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from mlgen.launch._old import launches_of, rendezvous_port
 from mlgen.frameworks._lifecycle import ANY
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, variables
 from mlgen.frameworks._ranks import ROLES, ranked
-from mlgen.frameworks._tables import variables
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec
+from mlgen.launch.line import lines_of, rendezvous_port
 from mlgen.topology import Env
 
 PATIENCE = "600"
@@ -52,10 +51,13 @@ def _check_host_ports(planner: Planner, specs: list[RoleSpec]) -> None:
     if not planner.job.network.on_host or sum(spec.replicas for spec in specs) == 1:
         return
     for spec in specs:
-        port = rendezvous_port(spec)
+        port, flags = rendezvous_port(spec), "--rdzv-endpoint --master-port --main-process-port"
         if port:
-            place = launches_of(spec)[0].place("--rdzv-endpoint --master-port --main-process-port")
-            planner.report("pytorch-port-on-host", ("roles", spec.name, *place), port=port)
+            place = lines_of(spec).launches[0].place(flags)
+            message = f"with host networking, mlgen chooses the port of rank 0, not {port}"
+            hint = "write $(MASTER_PORT), or remove the flag"
+            path = ("roles", spec.name, *place)
+            planner.report(path, message, hint, code="launch", warn=True)
 
 
 def _rows_of(planner: Planner, specs: list[RoleSpec]) -> Iterator[str]:
@@ -63,7 +65,7 @@ def _rows_of(planner: Planner, specs: list[RoleSpec]) -> Iterator[str]:
 
     `schemas/frameworks/variables.json` describes the rows.
     """
-    launches = [launch for spec in specs for launch in launches_of(spec)]
+    launches = [launch for spec in specs for launch in lines_of(spec).launches]
     if any(launch.literal("rdzv_backend") == "c10d" for launch in launches):
         yield "pytorch-c10d"
     if any(launch.program == "tune" for launch in launches):

@@ -13,7 +13,7 @@ from functools import partial
 
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.launch._old import Launch, launches_of, words_of
+from mlgen.launch.line import Launch, lines_of
 from mlgen.topology import ConfigFiles, Mount, PodField, Wait
 
 DASHBOARD, CLIENT = 8265, 10001
@@ -41,7 +41,9 @@ def lay_out(planner: Planner) -> None:
     leader = "submitter" if "submitter" in job.roles else "head"
     planner.decider(leader, [leader])
     if not (job.roles[leader].command or job.roles[leader].args):
-        planner.report("ray-no-command", leader=leader)
+        message = f"no role runs the training: {leader} has no command"
+        hint = "add submitter: {command: [ray, job, submit, --, python, train.py]}"
+        planner.report(("roles", leader), message, hint)
     head, serves = job.roles["head"], leader == "submitter"
     name = job.options.get("headService")
     aliases = {name: None} if name else {}
@@ -78,18 +80,19 @@ def _submits_once(submitter: RoleSpec) -> bool:
     the ID of the first submission, it follows that one. Ray only rejects an ID that exists:
     https://github.com/ray-project/kuberay/issues/2154
     """
-    launches = launches_of(submitter) if submitter.command else ()
+    lines = lines_of(submitter)
     patched = any("command" in patch for patch in submitter.container_patches)
     return (
-        words_of(submitter)[:3] == ("ray", "job", "submit")
+        lines.words[:3] == ("ray", "job", "submit")
+        and bool(submitter.command)
         and not patched
-        and not OWN_SUBMISSION & set(launches[0].options)
+        and not OWN_SUBMISSION & set(lines.launches[0].options)
     )
 
 
 def _start(job: TrainingJob) -> Launch:
     """Return `ray start` in the head's command; without options if the command lacks it."""
-    launches = launches_of(job.roles["head"])
+    launches = lines_of(job.roles["head"]).launches
     starts = (launch for launch in launches if launch.script[:1] == ("start",))
     return next(starts, Launch("ray", {}))
 
@@ -107,7 +110,7 @@ def _wait(planner: Planner, option: str, port: int) -> Wait:
     """
     head, start = planner.job.roles["head"], _start(planner.job)
     is_variable = option in start.options and start.number(option) is None
-    is_known = bool(start.script or not words_of(head)) and not is_variable
+    is_known = bool(start.script or not lines_of(head).words) and not is_variable
     return Wait("head", planner.hosts(head), port if is_known else None)
 
 

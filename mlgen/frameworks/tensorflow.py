@@ -29,9 +29,10 @@ def lay_out(planner: Planner) -> None:
     """Add chief or master, ps, worker and evaluator."""
     job = planner.job
     if {"chief", "master"} <= set(job.roles):
-        planner.report("tensorflow-both")
+        message = "chief and master are mutually exclusive"
+        planner.report(("roles", "master"), message, "remove one of them")
     if not {"chief", "master", "worker"} & set(job.roles):
-        planner.report("tensorflow-none")
+        planner.report(("roles",), "the job has no worker, chief or master", "add one of them")
         return
     sparse = job.options.get("enableDynamicWorker", False)
     leader = next((name for name in ("chief", "master") if name in job.roles), "worker")

@@ -7,8 +7,7 @@ workers must succeed, unless the options set another percentage or a number.
 from functools import partial
 from math import ceil
 
-from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config
-from mlgen.frameworks._tables import variables
+from mlgen.frameworks._planner import Planner, RoleFields, Viewer, config, variables
 from mlgen.topology import INDEX, Success
 
 DEFAULT_RATE = 90
@@ -36,10 +35,13 @@ def _success(planner: Planner) -> Success | None:
     """Return the number of workers that must succeed; None if all of them must."""
     options, replicas = planner.job.options, planner.job.roles["worker"].replicas
     number, rate = options.get("minFinishWorkNum"), options.get("minFinishWorkRate")
+    path = ("options", "minFinishWorkNum")
     if number is not None and rate is not None:
-        planner.report("xdl-both")
+        message = "minFinishWorkNum and minFinishWorkRate are mutually exclusive"
+        planner.report(path, message, "remove one of them")
     if number is not None and number > replicas:
-        planner.report("xdl-too-many", number=number, replicas=replicas)
+        message = f"{number} workers must succeed, but the job has only {replicas}"
+        planner.report(path, message, f"write at most {replicas}")
     count = number or ceil(replicas * (rate or DEFAULT_RATE) / 100)
     return Success(count=count, needed=True) if count < replicas else None
 

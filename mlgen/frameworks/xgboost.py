@@ -8,9 +8,8 @@ LightGBM treats it as a machine. Since 2.1, XGBoost stops trying to reach the tr
 seconds, so the other replicas also wait until rank 0 has started.
 """
 
-from mlgen.frameworks._planner import Planner
+from mlgen.frameworks._planner import Planner, variables
 from mlgen.frameworks._ranks import ranked
-from mlgen.frameworks._tables import variables
 from mlgen.topology import Env
 
 

@@ -44,24 +44,41 @@ def count(spec: RoleSpec) -> int:
     """Return the number of GPUs of the training container; 0 for none, or for parts of GPUs.
 
     Only whole GPUs count, such as `nvidia.com/gpu`. The number of processes per
-    `nvidia.com/mig-1g.5gb` or `aliyun.com/gpu-mem` depends on the device plugin.
+    `aliyun.com/gpu-mem` depends on the device plugin.
     """
-    limits: dict[str, Any] = dict(spec.resources.get("limits", {}))
-    for container in spec.container_patches:
-        limits |= _limits(container)
-    amounts = [str(limits[name]) for name in limits if is_gpu(name)]
-    whole = [amount for name, amount in limits.items() if name.rpartition("/")[2] == "gpu"]
-    if len(amounts) != len(whole):
-        return 0
-    return sum(natural(text) or 0 for text in amounts)
+    return _sum(spec, WHOLE)
+
+
+WHOLE = r"(.*/)?gpu"
+
+DEVICES = (
+    rf"{WHOLE}|nvidia\.com/mig-\d+g\.\d+gb(\.me)?|huawei\.com/Ascend\w+|habana\.ai/gaudi"
+    r"|google\.com/tpu|aws\.amazon\.com/neuroncore"
+)
+"""Resources of which two processes cannot share one: GPUs, MIG slices, NPUs and chips of TPUs.
+
+https://docs.nvidia.com/datacenter/tesla/mig-user-guide/, and "one process per device" in
+https://docs.pytorch.org/xla/release/r2.7/_sources/learn/pjrt.md.txt.
+"""
 
 
 def per_process(spec: RoleSpec) -> int:
-    """Return the number of GPUs as `count`, each for one process; 0 if processes share them by MPS.
+    """Return the number of `DEVICES` of the training container, each for one process.
 
+    0 for none, for parts of GPUs, and if processes share them by MPS:
     https://docs.nvidia.com/deploy/mps/
     """
-    return 0 if re.search("nvidia-cuda-mps-control|CUDA_MPS_", repr(spec)) else count(spec)
+    return 0 if re.search("nvidia-cuda-mps-control|CUDA_MPS_", repr(spec)) else _sum(spec, DEVICES)
+
+
+def _sum(spec: RoleSpec, pattern: str) -> int:
+    """Return the sum of a container's resources with these names; 0 if it has parts of GPUs."""
+    limits: dict[str, Any] = dict(spec.resources.get("limits", {}))
+    for container in spec.container_patches:
+        limits |= _limits(container)
+    names = [name for name in limits if is_gpu(name) or re.fullmatch(pattern, name)]
+    whole = all(re.fullmatch(pattern, name) for name in names)
+    return sum(natural(str(limits[name])) or 0 for name in names) if whole else 0
 
 
 def without_gpus(spec: RoleSpec) -> RoleSpec:

@@ -6,6 +6,9 @@ https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 import re
 
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+DNS_1035_WORDS = (
+    "lowercase letters, digits and dashes; start with a letter, and do not end with a dash"
+)
 DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
 
 LABEL_MAX = 63

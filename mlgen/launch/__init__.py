@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from mlgen.launch import (  # noqa: F401  # they register rules
     addresses,
+    devices,
     exit_codes,
     mpi,
     options,

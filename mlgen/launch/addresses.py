@@ -64,12 +64,14 @@ class Fault(NamedTuple):
         right: the right address.
         code: the code of the problem.
         warn: True if some image may work with it.
+        itself: True if each pod would connect to itself.
     """
 
     text: str
     right: str
     code: Code = "launch"
     warn: bool = True
+    itself: bool = False
 
 
 @of_launchers
@@ -111,7 +113,10 @@ def unreachable_address(launched: Launched) -> Iterator[Problem]:
         for fault in list(faults)[:1]:
             hint = f"remove --{name}" if row.reaches else f"write --{name}={fault.right}"
             message = f"--{name} {fault.text}"
-            yield launched.error(message, hint, code=fault.code, warn=fault.warn)
+            # Pods on the host network may share a node. Another container may forward the port.
+            others = launched.job.network.on_host or launched.spec.templates
+            warn = fault.warn and not (fault.itself and expected.meets and not others)
+            yield launched.error(message, hint, code=fault.code, warn=warn)
 
 
 @of_launchers
@@ -223,7 +228,7 @@ def fault_of(role: JobRole, value: str, expected: Expected) -> Fault | None:
     if host in LOCALHOST or differs(text):
         if host == INTERFACE or not (expected.alone and _is_first_alone(role)):
             what = host if host in LOCALHOST else "a different address in each pod"
-            return Fault(f"is {what}, so each pod connects only to itself", right)
+            return Fault(f"is {what}, so each pod connects only to itself", right, itself=True)
     elif expected.meets and "$" not in host:
         if re.fullmatch(IP, host):
             if not role.job.network.on_host:

@@ -20,9 +20,6 @@ SIGNALS = frozenset(range(1, 256)) - PERMANENT_EXIT_CODES
 
 FIRST_SIGNAL, LAST_SIGNAL = 129, 192
 
-STATIC_RANKS = {"PET_NODE_RANK", "PROCESS_ID"}
-"""Variables with a rank that a replica keeps, so that its peers cannot continue without it."""
-
 OWN_STATUS = (
     r"\$\?|PIPESTATUS|\b(if|while|until|for|case|function|trap|wait)\b|(^|[\s;&|])[{}]([\s;]|$)"
 )
@@ -218,7 +215,7 @@ def _without_codes(role: JobRole, coded: Role, fields: list[str]) -> str:
     remove, job = f"remove {' and '.join(fields)}", role.job
     if coded.restarts_together:
         return f"{remove}: any failure then restarts all replicas"
-    is_static = job.replicas > 1 and not STATIC_RANKS.isdisjoint(coded.env)
+    is_static = job.replicas > 1 and coded.keeps_rank
     if is_static and job.supervisor and not job.workflow and not coded.gang:
         return f"{remove}, and write runPolicy: {{restartScope: All}}"
     others = " and remove retryableExitCodes" if role.spec.retryable_exit_codes else ""

@@ -8,7 +8,7 @@ splits a script as a shell does, but expands no variables. A port that contains 
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -37,6 +37,11 @@ COMMANDS: Any = table("launch/launchers")
     trailing: commands after training that succeed independent of the training.
     calls: patterns of calls in Python programs, the variable that these read, and the framework
         that sets it.
+    own_launchers: programs that start torchrun themselves: the commands that do so, and the
+        variables from which they take the number of pods and the rank of their own.
+    parallel_sizes: the options of programs whose product is a number of processes, which the
+        processes of the job must be a multiple of; or `in_cluster`, a number of GPUs that a program
+        requests from a cluster.
     variables: rows by the name of a variable:
         same_as: the framework's variable with the same meaning.
         counts: `replicas`, or `processes`, of which a replica can have several.
@@ -172,6 +177,9 @@ HOSTFILES = (None, "/etc/mpi/hostfile", "/job/hostfile")
 
 SSH_ARGUMENTS = "OMPI_MCA_plm_rsh_args"
 """The variable with Open MPI's ssh arguments; `--mca plm_rsh_args` on mpirun's command line."""
+
+SOURCES = (".", "source")
+"""The commands of a shell that read a script without running it as a program."""
 
 SHEBANG = r"#!.*sh\b"
 """The first line of a file that a shell runs."""
@@ -356,6 +364,18 @@ class Line:
         scripts = any(word.endswith(".py") for word in self.arguments)
         return bool(self._named(self.start) or named) or (is_python(self.program) and scripts)
 
+    @property
+    def executables(self) -> Iterator[str]:
+        """The words that are run as programs, without an interpreter.
+
+        Launchers such as `mpirun` run one of their arguments, which is a program if it ends in
+        `.sh`.
+        """
+        for before, word in zip(("", *self.words), self.words, strict=False):
+            is_read = before in SOURCES or is_shell(before)
+            if before in ("", "exec") or (word.endswith(".sh") and not is_read):
+                yield word
+
     def after(self, index: int) -> "Line":
         """Return the command without the words before an index."""
         return replace(self, words=self.words[index:], paths=self.paths[index:])
@@ -392,9 +412,10 @@ class Line:
                 break
             text, equals, value = word.lstrip("-").partition("=")
             name = text.replace("-", "_")
+            has_value = name in row.flags
             if not equals and name in row.pairs and len(queue) > 1:
                 name, value = f"{name}_{queue.pop(0).partition('=')[0]}", queue.pop(0)
-            elif not equals and name not in row.switches and _is_value(queue):
+            elif not equals and name not in row.switches and _is_value(queue, has_value=has_value):
                 value = queue.pop(0)
                 if name in row.ranges and _is_value(queue):
                     queue.pop(0)
@@ -412,12 +433,15 @@ def _is_assignment(word: str) -> bool:
     return bool(equals) and name.isidentifier()
 
 
-def _is_value(queue: Sequence[str]) -> bool:
-    """Return True if the next word can be an option's value, not a program or script."""
+def _is_value(queue: Sequence[str], *, has_value: bool = False) -> bool:
+    """Return True if the next word can be an option's value, not a program or script.
+
+    If the option has a value, it may be a script: `--host-discovery-script hosts.sh`.
+    """
     if not queue or queue[0].startswith("-"):
         # A value such as "-p 2222" has a space, which an option does not have.
         return bool(queue) and " " in queue[0]
-    return not (is_python(queue[0]) or queue[0].endswith((".py", ".sh")))
+    return has_value or not (is_python(queue[0]) or queue[0].endswith((".py", ".sh")))
 
 
 class Lines:
@@ -460,6 +484,14 @@ class Lines:
         """The words of `command` and `args`, with blanks between them."""
         return " ".join(self.words)
 
+    @property
+    def sshd_port(self) -> int | None:
+        """The port of sshd, `sshd -p 2200`; None if there is none."""
+        commands = re.split(r"[;&|\n]", self.text)
+        after = (re.split(r"\bsshd\b", command, maxsplit=1)[1:] for command in commands)
+        matches = (re.search(SSH_PORT, rest[0]) for rest in after if rest)
+        return next((int(match[1]) for match in matches if match), None)
+
     def _read(self, line: Line, unread: dict[str, File], depth: int = 0) -> None:
         """Add the commands and scripts that a command runs."""
         words, start = line.words, line.start
@@ -471,7 +503,7 @@ class Lines:
             text, path = words[index], line.paths[index] if line.paths else ()
         else:
             # `source FILE` and `sh -e FILE` read a file, and so does a command that is one.
-            reads = is_shell(words[start]) or words[start] in ("source", ".")
+            reads = is_shell(words[start]) or words[start] in SOURCES
             rest = range(start + 1, len(words)) if reads else (start,)
             index = next((at for at in rest if not re.fullmatch(OPTION, words[at])), start)
             name = posixpath.normpath(posixpath.join(line.folder, words[index]))
@@ -584,7 +616,4 @@ def ssh_port(launcher: RoleSpec) -> int | None:
 
 def sshd_port(worker: RoleSpec) -> int | None:
     """Return the port of sshd in a role's command, `sshd -p 2200`; None if there is none."""
-    commands = re.split(r"[;&|\n]", lines_of(worker).text)
-    after = (re.split(r"\bsshd\b", command, maxsplit=1)[1:] for command in commands)
-    matches = (re.search(SSH_PORT, rest[0]) for rest in after if rest)
-    return next((int(match[1]) for match in matches if match), None)
+    return lines_of(worker).sshd_port

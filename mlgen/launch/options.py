@@ -65,7 +65,7 @@ def unknown_option(launched: Launched) -> Iterator[Problem]:
     """
     raw, row = launched.raw, launched.raw.launcher
     known = row.known
-    for written in raw.written.values():
+    for written in raw.written.values() if known else ():
         text = written.lstrip("-")
         name = text.replace("-", "_")
         # argparse rejects the beginning of several options.

@@ -7,12 +7,14 @@ program may use its variables and options in other ways, so most of these rules 
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from math import prod
 
 from mlgen.jobfile import gpus
 from mlgen.kubernetes.quantity import natural
 from mlgen.launch.addresses import first_address
+from mlgen.launch.line import COMMANDS
 from mlgen.launch.role import JobRole, Launched, differs, of_launchers, of_roles
-from mlgen.problems import Problem, warning
+from mlgen.problems import Problem, listed, warning
 from mlgen.shell import is_python
 from mlgen.topology import INDEX, INDEX_NAME
 
@@ -331,6 +333,11 @@ def overrides_option(launched: Launched) -> Iterator[Problem]:
         options: {elasticPolicy: {minReplicas: 1, maxReplicas: 2}}
         command: [torchrun, --rdzv_backend=static, train.py]
         roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        options: {elasticPolicy: {minReplicas: 1, maxReplicas: 2}}
+        command: [torchrun, --nnodes=2, train.py]
+        roles: {worker: {replicas: 2}}
     right:
         framework: pytorch
         options: {nprocPerNode: 8}
@@ -348,6 +355,9 @@ def overrides_option(launched: Launched) -> Iterator[Problem]:
     if elastic and launch.literal("rdzv_backend") == "static":
         message = "--rdzv_backend=static cannot be used with elasticPolicy, because it needs ranks"
         yield launched.error(message, "remove --rdzv_backend")
+    if elastic and len(launched.nodes) == 1:
+        message = f"{launched.flag(row.nodes)} overrides elasticPolicy, so the job cannot shrink"
+        yield launched.warning(message, f"remove --{row.nodes}: mlgen sets PET_NNODES")
 
 
 @of_roles
@@ -418,3 +428,114 @@ def lone_script(role: JobRole) -> str | None:
     starts = (next((word for word in each if not word.startswith("-")), "") for each in programs)
     scripts = [word for word in starts if word.endswith(".py")]
     return scripts[0] if len(scripts) == 1 else None
+
+
+@of_roles
+def nodes_of_program(role: JobRole) -> Iterator[Problem]:
+    """Report a program that starts torchrun itself, but not for all replicas of the job.
+
+    LLaMA-Factory and ms-swift read NNODES, whose default is 1, and which mlgen does not set.
+
+    wrong:
+        framework: pytorch
+        command: [llamafactory-cli, train, sft.yaml]
+        env: {FORCE_TORCHRUN: "1"}
+        roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        command: [swift, sft, --model, qwen]
+        env: {NNODES: "4", NODE_RANK: $(RANK)}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [llamafactory-cli, train, sft.yaml]
+        env: {FORCE_TORCHRUN: "1", NNODES: "2", NODE_RANK: $(RANK)}
+        roles: {worker: {replicas: 2}}
+    """
+    replicas = role.job.replicas
+    if replicas == 1 or not role.trains_together or role.spec.may_have_more_env:
+        return
+    for line in role.lines.lines:
+        row = COMMANDS["own_launchers"].get(line.program)
+        if not row or line.arguments[:1] not in [(command,) for command in row["commands"]]:
+            continue
+        name, value = row["nodes"], role.values.get(row["nodes"], "")
+        size, path = natural(value), role.variables.get(name, (("env",),))[0]
+        if not value and not any(word.startswith(f"{name}=") for word in line.words):
+            message = (
+                f"without {name}, each of the {replicas} replicas of {line.program} trains alone"
+            )
+            hint = f'set {name}: "{replicas}" and {row["rank"]}: $(RANK) in env'
+            yield role.warning(line.paths[line.start or 0], message, hint)
+        elif size not in (None, replicas):
+            message = f'{name} is "{value}", but in this job, it must be {replicas}'
+            yield role.warning(path, message, f'write "{replicas}"')
+
+
+@of_roles
+def parallel_sizes(role: JobRole) -> Iterator[Problem]:
+    """Report parallel sizes of a program whose product does not fit the processes of the job.
+
+    Megatron then stops: "world size is not divisible by". verl waits for GPUs that never come.
+
+    wrong:
+        framework: pytorch
+        command:
+          - torchrun
+          - pretrain_gpt.py
+          - --tensor-model-parallel-size=8
+          - --pipeline-model-parallel-size=4
+        resources: {limits: {nvidia.com/gpu: 8}}
+        roles: {worker: {replicas: 2}}
+    wrong:
+        framework: ray
+        roles:
+          head: {}
+          worker: {replicas: 2, resources: {limits: {nvidia.com/gpu: 8}}}
+          submitter:
+            command: [ray, job, submit, --, python, -m, verl.trainer.main_ppo,
+                      trainer.nnodes=4, trainer.n_gpus_per_node=8]
+        runPolicy: {cleanPodPolicy: All}
+    right:
+        framework: pytorch
+        command:
+          - torchrun
+          - pretrain_gpt.py
+          - --tensor-model-parallel-size=8
+          - --pipeline-model-parallel-size=2
+        resources: {limits: {nvidia.com/gpu: 8}}
+        roles: {worker: {replicas: 2}}
+    """
+    settings = {setting.name: setting for setting in role.settings}
+    for row in COMMANDS["parallel_sizes"]:
+        named = (settings[name] for name in row["options"] if name in settings)
+        found = [(each, size) for each in named if (size := natural(each.value))]
+        if not found:
+            continue
+        product, path = prod(size for _, size in found), found[0][0].path
+        texts = "with " + listed([f"{each.text}={size}" for each, size in found], "and")
+        in_file = path[0] == "volumes"  # that another program may read
+        if row.get("in_cluster"):
+            have = sum(each.replicas * gpus.count(each) for each in role.job.roles.values())
+            fits = product <= have
+            message = f"{texts}, the program needs {product} GPUs, but the job has {have}"
+        else:
+            have = _processes_of(role)
+            fits = have % product == 0
+            message = f"{texts}, the number of processes must be a multiple of {product}"
+            message += f", but it is {have}"
+        if have and not fits:
+            yield role.error(path, message, "change them, or replicas", warn=in_file)
+
+
+def _processes_of(role: JobRole) -> int:
+    """Return the number of processes that train together; 0 if it is unknown."""
+    launched = [each for each in role.launched if each.launch.launcher.in_each_pod]
+    if len(launched) != 1 or not launched[0].ranked or ":" in str(role.env.get("PET_NNODES", ":")):
+        return 0
+    launch, row = launched[0].launch, launched[0].launch.launcher
+    if row.processes in launch.options:
+        each = launch.number(row.processes) or 0
+    else:
+        each = natural(str(role.env.get("PET_NPROC_PER_NODE"))) or gpus.per_process(role.spec)
+    return launch.number(row.all_processes) or each * launched[0].replicas

@@ -1,12 +1,16 @@
 """Rules about `ray start` and `ray job submit`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from mlgen.jobfile.model import is_below
 from mlgen.launch.line import lines_of
-from mlgen.launch.role import JobRole, Launched, of_launchers, of_roles
+from mlgen.launch.role import JobRole, Launched, of_all_roles, of_launchers, of_roles
 from mlgen.problems import Problem, warning
 from mlgen.shell import is_python
+
+IMAGE = r"(?:.*/)?ray(?:-ml|-llm)?:(\d+\.\d+\.\d+)(?:[.-].*)?"
+"""An image of Ray, with its version."""
 
 
 @of_launchers
@@ -181,3 +185,86 @@ def no_submission(role: JobRole) -> Iterator[Problem]:
     message = "the submitter does not submit a job to the cluster"
     hint = f"write command: [ray, job, submit, --, {training}]"
     yield warning(("roles", "submitter", "command"), message, hint, "launch")
+
+
+@of_launchers
+def script_on_submitter(launched: Launched) -> Iterator[Problem]:
+    """Warn of a program that `ray job submit` names on a volume of the submitter only.
+
+    The head runs it: https://docs.ray.io/en/latest/cluster/running-applications/job-submission/
+
+    wrong:
+        framework: ray
+        roles:
+          head: {}
+          worker: {}
+          submitter:
+            command: [ray, job, submit, --, python, /code/tune.py]
+            volumes: {code: {mountPath: /code, pvc: code}}
+    right:
+        framework: ray
+        roles:
+          head: {volumes: {code: {mountPath: /code, pvc: code}}}
+          worker: {}
+          submitter:
+            command: [ray, job, submit, --, python, /code/tune.py]
+            volumes: {code: {mountPath: /code, pvc: code}}
+    right:
+        framework: ray
+        roles:
+          head: {}
+          worker: {}
+          submitter:
+            command: [ray, job, submit, --working-dir, /code, --, python, tune.py]
+            volumes: {code: {mountPath: /code, pvc: code}}
+    """
+    raw, roles = launched.raw, launched.topology.job.roles
+    if raw.script[:2] != ("job", "submit") or "head" not in roles:
+        return
+    for word in raw.script[2:]:
+        own, there = (
+            any(is_below(word, path) for path in spec.mount_paths)
+            for spec in (launched.spec, roles["head"])
+        )
+        if own and not there and re.fullmatch(r"/.*\.(py|sh)", word):
+            message = f"the head runs {word}, but only {launched.role.name} mounts its volume"
+            hint = "mount it in the head too, or pass its folder with --working-dir"
+            yield launched.warning(message, hint)
+
+
+@of_all_roles
+def different_ray(roles: Sequence[JobRole]) -> Iterator[Problem]:
+    """Warn of workers with another version of Ray or Python than the head, which rejects them.
+
+    python/ray/_private/utils.py, check_version_info. The images are those of
+    https://hub.docker.com/r/rayproject/ray, or copies of them.
+
+    wrong:
+        framework: ray
+        roles:
+          head: {image: "rayproject/ray:2.49.0"}
+          worker: {image: "rayproject/ray:2.9.3-gpu"}
+          submitter: {command: [ray, job, submit, --, python, tune.py]}
+    wrong:
+        framework: ray
+        roles:
+          head: {image: "rayproject/ray:2.49.0-py310"}
+          worker: {image: "rayproject/ray-ml:2.49.0-py311-gpu"}
+          submitter: {command: [ray, job, submit, --, python, tune.py]}
+    right:
+        framework: ray
+        roles:
+          head: {image: "rayproject/ray:2.49.0-py310"}
+          worker: {image: "mirror.example/rayproject/ray-ml:2.49.0-py310-gpu"}
+          submitter: {command: [ray, job, submit, --, python, tune.py]}
+    """
+    images = {role.name: str(role.spec.patched("image", role.spec.image)) for role in roles}
+    head = re.fullmatch(IMAGE, images.get("head", ""))
+    for role in roles if head else ():
+        image = images[role.name]
+        found = re.fullmatch(IMAGE, image) if role.name != "submitter" else None
+        pythons = {*re.findall(r"-py\d+", f"{image} {images['head']}")}
+        if found and head and (found[1] != head[1] or len(pythons) > 1):
+            message = f"{image} has another version of Ray or Python than the head's image, so"
+            hint = f"write images of one version, such as {images['head']}"
+            yield role.warning(("image",), f"{message} {role.name} cannot join the cluster", hint)

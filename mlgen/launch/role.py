@@ -158,7 +158,7 @@ class JobRole:
         for line in self.lines.lines:
             for index, word in enumerate(line.words):
                 text, equals, value = word.partition("=")
-                name = text.lstrip("-")
+                name = text.lstrip("-+")  # Hydra adds an entry with + or ++
                 if not equals and text.startswith("-") and index + 1 < len(line.words):
                     value = line.words[index + 1]
                 if value and re.fullmatch(r"[\w.-]+", name):

@@ -231,7 +231,7 @@ def several_launchers(launched: Launched) -> Iterator[Problem]:
 
 @of_launchers
 def other_hosts(launched: Launched) -> Iterator[Problem]:
-    """Report a hostfile in the job's files that does not list the workers.
+    """Report a hostfile in the job's files, or a list of hosts, that does not name the workers.
 
     wrong:
         framework: mpi
@@ -254,20 +254,34 @@ def other_hosts(launched: Launched) -> Iterator[Problem]:
             command: [mpirun, --hostfile, /conf/hosts, ./train]
             volumes: {conf: {mountPath: /conf, files: {hosts: "localhost slots=2"}}}
           worker: {replicas: 2}
+    wrong:
+        framework: horovod
+        roles:
+          launcher: {command: [horovodrun, -np, "8", -H, "server1:4,server2:4", python, train.py]}
+          worker: {replicas: 2}
     right:
         framework: mpi
         roles:
           launcher: {command: [mpirun, ./train]}
           worker: {replicas: 2}
     """
-    job, file = launched.job, launched.raw.literal("hostfile")
-    if not file or job.converted or not _slots(launched):
+    job, launch = launched.job, launched.raw
+    if not _slots(launched):
         return
     workers, hint = job.roles["worker"].replicas, "mlgen's own hostfile lists the workers"
-    for text in (each.text for each in launched.role.lines.files if each.file == file):
+    own = {f"{job.name}-{role}-{i}" for role in job.roles for i in range(job.replicas)}
+    option = next((name for name in ("host", "hosts") if name in launch.options), "")
+    for host in (each.partition(":")[0] for each in (launch.literal(option) or "").split(",")):
+        # A name with dots may be a machine outside of the cluster.
+        if re.fullmatch(r"[\w-]+", host) and host not in {*own, "localhost"}:
+            flag = launch.written[option]
+            message = f"{flag} contains {host}, which is not a replica of this job"
+            yield launched.warning(message, f"write --hostfile /etc/mpi/hostfile instead: {hint}")
+            return
+    file = None if job.converted else launch.literal("hostfile")
+    for text in [each.text for each in launched.role.lines.files if each.file == file]:
         lines = (re.sub("#.*", "", line).strip() for line in text.splitlines())
         hosts = [re.split(r"[\s:.]", line)[0] for line in lines if line]
-        own = {f"{job.name}-{role}-{i}" for role in job.roles for i in range(job.replicas)}
         others = [host for host in hosts if re.search(r"-\d+$", host) and host not in own]
         if hosts and {*hosts} <= {"localhost", "127"}:
             program = launched.raw.program

@@ -103,7 +103,10 @@ def other_size(role: JobRole) -> Iterator[Problem]:
             fits = not (counted and own) or size is None or value == str(own)
         if not fits and role.is_read(name):
             message = f'{name} is "{value}", but in this job, it must be {own}'
-            yield role.warning(path, message, "remove it: mlgen sets it")
+            # A launcher that waits for more replicas never starts to train.
+            waits = counted == "replicas" and (size or 0) > own
+            warn = not waits or ("options" in VARIABLES[name] and not role.lines.launches)
+            yield role.error(path, message, "remove it: mlgen sets it", warn=warn)
 
 
 @of_roles
@@ -140,7 +143,10 @@ def size_in_argument(role: JobRole) -> Iterator[Problem]:
         if not fits:
             noun = f"{own} hosts" if "hosts" in row else str(own)
             message = f'{setting.text} is "{value}", but in this job, it must be {noun}'
-            yield role.warning(setting.path, message, row.get("hint", f"write {noun}"))
+            # A program waits for the other replicas, unless it ignores the file.
+            warn = counted != "replicas" or size < own or setting.path[0] == "volumes"
+            hint = row.get("hint", f"write {noun}")
+            yield role.error(setting.path, message, hint, warn=warn)
 
 
 @of_roles

@@ -13,7 +13,8 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob, containers_of, is_below
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.merge import merged
-from mlgen.kubernetes.sidecars import is_sidecar
+from mlgen.launch.line import lines_of
+from mlgen.launch.sidecars import is_sidecar
 from mlgen.objects import helpers as helper_settings
 from mlgen.objects import network, placement, security, storage
 from mlgen.objects.errors import template_error
@@ -63,7 +64,7 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
         placement.patch(topology, role),
         network.patch(topology, role),
         security.patch(job, container),
-        storage.patch(job, container, role.spec.volumes, (*role.spec.command, *role.spec.args)),
+        storage.patch(job, container, role.spec.volumes, lines_of(role.spec).lines),
     ]
     if role.spec.security_context:
         context = {"name": container, "securityContext": dict(role.spec.security_context)}

@@ -1,15 +1,15 @@
 """Volumes: from the topology, from short forms in the job file, and for shared memory."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob, is_below, own_files
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.kubernetes.quantity import half
+from mlgen.launch.line import Line
 from mlgen.objects.errors import template_error
 from mlgen.objects.labels import JOB, config_name, files_name, metadata
 from mlgen.objects.skeleton import filled
-from mlgen.shell import programs
 from mlgen.topology import (
     ConfigFiles,
     Helper,
@@ -34,7 +34,7 @@ def patch(
     job: TrainingJob,
     container: str,
     volumes: Mapping[str, Mapping[str, Any]],
-    command: Sequence[str] = (),
+    lines: Iterable[Line] = (),
 ) -> dict[str, Any]:
     """Return the pod template patch that mounts volumes into a container.
 
@@ -42,7 +42,7 @@ def patch(
         job: the job.
         container: the name of the container.
         volumes: short forms in the job file, by volume name.
-        command: the command line of the container.
+        lines: the commands that the container runs.
     """
     if not volumes:
         return {}
@@ -52,7 +52,7 @@ def patch(
     ]
     # The helper that clones a Git repository defines its volume.
     sources = [
-        {"name": name, **_source(job, name, short_form, command)}
+        {"name": name, **_source(job, name, short_form, lines)}
         for name, short_form in volumes.items()
         if "git" not in short_form
     ]
@@ -79,7 +79,7 @@ WITH_MODE = ("configMap", "secret", "projected")
 
 
 def _source(
-    job: TrainingJob, name: str, short_form: Mapping[str, Any], command: Sequence[str]
+    job: TrainingJob, name: str, short_form: Mapping[str, Any], lines: Iterable[Line]
 ) -> dict[str, Any]:
     """Return the source of a volume, as in an item of a pod's volumes."""
     if "ephemeral" in short_form:
@@ -96,7 +96,7 @@ def _source(
     source = dict(value) if isinstance(value, Mapping) else {field: value}
     if "defaultMode" in short_form:
         source["defaultMode"] = short_form["defaultMode"]
-    elif kind in WITH_MODE and "defaultMode" not in source and _is_run(short_form, command):
+    elif kind in WITH_MODE and "defaultMode" not in source and _is_run(short_form, lines):
         source["defaultMode"] = RUN
     return {kind: source}
 
@@ -109,11 +109,12 @@ def _projection(job: TrainingJob, name: str, source: Mapping[str, Any]) -> dict[
     return {"configMap": {"name": files_name(job.name, name), **rest}}
 
 
-def _is_run(short_form: Mapping[str, Any], command: Sequence[str]) -> bool:
+def _is_run(short_form: Mapping[str, Any], lines: Iterable[Line]) -> bool:
     """Return whether files of a volume are programs, rather than read by a program."""
     texts = (text for _, files in own_files(short_form) for text in files.values())
+    path = short_form["mountPath"]
     return any(text.startswith("#!") for text in texts) or any(
-        is_below(word, short_form["mountPath"]) for word in programs(command)
+        is_below(word, path) for line in lines for word in line.executables
     )
 
 

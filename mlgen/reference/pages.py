@@ -18,7 +18,7 @@ from mlgen.jobfile.schema import meanings
 from mlgen.output import pages
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import did_you_mean
-from mlgen.reference import fields, problem_codes
+from mlgen.reference import fields, problem_codes, rules
 from mlgen.reference.facts import facts
 from mlgen.reference.fields import Field
 from mlgen.reference.man import Manual, option_sets
@@ -47,7 +47,7 @@ def page(topic: str = "", *, recursive: bool = False) -> str:
     """Return the page of a topic.
 
     Args:
-        topic: a framework, a problem code or the path of a field. "" for the job file.
+        topic: a framework, a problem code, a rule, or the path of a field. "" for the job file.
         recursive: include all fields below a field, as a tree.
 
     Raises:
@@ -59,19 +59,25 @@ def page(topic: str = "", *, recursive: bool = False) -> str:
         return _filled("overview.txt", tops=tops, names=frameworks.names())
     if topic in frameworks.names():
         return _filled("framework.txt", known=facts(topic), options=fields.options(topic))
+    every, known = rules.named(), ""
     if topic in problem_codes.names():
-        return _filled("code.txt", known=problem_codes.explanation(topic))
+        of_code = [every[name] for name in rules.by_code().get(topic, ())]
+        known = _filled("code.txt", known=problem_codes.explanation(topic), rules=of_code)
+    if topic in every:
+        known += "\n" * bool(known) + _filled("rule.txt", rule=every[topic])
+    if known:
+        return known
     try:
         found = fields.find(topic)
     except LookupError as error:
-        names = [*frameworks.names(), *problem_codes.names()]
+        names = [*frameworks.names(), *problem_codes.names(), *every]
         hint = did_you_mean(topic, names, cutoff=0.75)
         mentions = "" if "." in topic else _mentions(topic)
         if mentions:
             return mentions
         if "." in topic or not hint:
             raise
-        message = f'there is no field, framework or problem code "{topic}"; {hint}'
+        message = f'there is no field, framework, problem code or rule "{topic}"; {hint}'
         raise LookupError(message) from error
     return "\n".join(_filled("field.txt", field=field, recursive=recursive) for field in found)
 
@@ -144,7 +150,22 @@ def problems_page(formats: Mapping[str, str]) -> str:
         formats: the same problem in each format, by name. `yaml` is the job file.
     """
     codes = [problem_codes.explanation(name) for name in problem_codes.names()]
-    return _filled("problems.md", codes=codes, formats=formats, excusable_errors=EXCUSABLE_ERRORS)
+    return _filled(
+        "problems.md",
+        codes=codes,
+        formats=formats,
+        excusable_errors=EXCUSABLE_ERRORS,
+        with_rules={rules.problems_of(rule)[0].code for rule in rules.by_subject()},
+    )
+
+
+def rules_page() -> str:
+    """Return the page of all rules, each below the code of its first problem."""
+    groups: dict[str, list[rules.AnyRule]] = {}
+    for rule in rules.named().values():
+        groups.setdefault(rules.problems_of(rule)[0].code, []).append(rule)
+    groups = dict(sorted(groups.items()))
+    return _filled("rules.md", groups=groups)
 
 
 def framework_block(name: str) -> str:
@@ -169,9 +190,14 @@ def _filled(template: str, **values: Any) -> str:
         "indented": lambda text, margin=" " * MARGIN: indent(text, margin),
         "listed": _listed,
         "markdown": _markdown,
+        "first_sentence": lambda text: re.split(r"(?<=\.)\s", text)[0],
+        "paragraphs": lambda text: [" ".join(each.split()) for each in text.split("\n\n")],
+        "problems": rules.problems,
+        "shown": rules.shown,
         "plain": lambda text: LINK.sub(r"\1", text).replace("`", ""),
         "shared_with_roles": fields.shared_with_roles,
         "valued": _valued,
+        "without_texts": rules.WITHOUT_TEXTS,
         "wrapped": _wrapped,
     }
     text = pages.page(f"reference/{template}", **functions, **values)

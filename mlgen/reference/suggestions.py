@@ -6,7 +6,7 @@ from contextlib import suppress
 from mlgen import dialects, frameworks
 from mlgen.documents.files import texts
 from mlgen.problems import MlgenError
-from mlgen.reference import fields, problem_codes
+from mlgen.reference import fields, problem_codes, rules
 
 
 def roles(files: Iterable[str] = ()) -> list[str]:
@@ -30,7 +30,7 @@ def _roles_of(files: tuple[str, ...]) -> Iterator[str]:
 
 def topics(incomplete: str) -> list[str]:
     """Return the topics of `mlgen explain` that can complete an incomplete one."""
-    found = [*frameworks.names(), *problem_codes.names()]
+    found = [*frameworks.names(), *problem_codes.names(), *rules.named()]
     return [*found, *paths(incomplete, roles())]
 
 

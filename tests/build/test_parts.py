@@ -4,6 +4,7 @@ import pytest
 from support import ROOT
 
 from mlgen.objects import skeleton
+from mlgen.reference import rules
 from mlgen.resources import prepared as part
 
 
@@ -12,6 +13,11 @@ def test_skeletons():
     names = [path.stem for path in (ROOT / "templates/objects").iterdir()]
 
     assert {name: skeleton.parsed(name) for name in names} == part("skeletons").SKELETONS
+
+
+@pytest.mark.usefixtures("prepared")
+def test_rules_by_code():
+    assert rules.computed() == part("rules").BY_CODE == rules.by_code()
 
 
 VALID = ["tensorflow-ps.yaml", "resources/kubeflow-pytorchjob-v1.yaml", "matrix/pytorch.yaml"]

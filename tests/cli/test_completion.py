@@ -7,7 +7,7 @@ from support import ROOT
 
 from mlgen import frameworks
 from mlgen.cli import COMMANDS, main
-from mlgen.reference import problem_codes
+from mlgen.reference import problem_codes, rules
 
 PS = "fixtures/tensorflow-ps.yaml"
 SHELLS = {"bash": "complete -o nosort", "fish": "complete --no-files", "zsh": "#compdef mlgen"}
@@ -50,10 +50,12 @@ def test_topics():
     assert complete("explain ") == [
         *frameworks.names(),
         *problem_codes.names(),
+        *rules.named(),
         *["apiVersion", "kind", "metadata", "spec"],
     ]
     assert complete("explain pyt") == ["pytorch"]
     assert complete("explain no-such") == ["no-such-peer"]
+    assert complete("explain same-r") == ["same-rank"]
     assert complete("explain spec.runPolicy.backoffL") == ["spec.runPolicy.backoffLimit"]
     assert "spec.roles.launcher" in complete("explain spec.roles.l")
     assert complete("explain spec.roles.worker.restart") == [

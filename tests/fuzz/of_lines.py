@@ -14,8 +14,8 @@ from fuzz.jobs import KNOWN
 from yaml_texts import ODD, PLAIN, damaged
 
 from mlgen import site as sites
-from mlgen.frameworks._launch import LAUNCHERS
-from mlgen.frameworks._tables import COMMANDS as TABLE
+from mlgen.launch.line import COMMANDS as TABLE
+from mlgen.launch.line import LAUNCHERS
 from mlgen.problems import MlgenError, Place
 from mlgen.shell import cut, needs_shell, sequence, simple_commands, text_index, unclosed
 

@@ -4,6 +4,7 @@ import pytest
 from objects.samples import job, one, role, topology
 
 from mlgen.jobfile.model import WaitPolicy
+from mlgen.launch.line import Lines
 from mlgen.objects.storage import claims, config_maps, patch, shared_memory, sync_helpers
 from mlgen.problems import MlgenError
 from mlgen.topology import Helper, Mount, Scratch, SecretFiles
@@ -61,7 +62,7 @@ def test_a_short_form_is_a_volume_and_a_mount():
 def test_files_that_a_command_runs_are_executable(short_form, command, mode):
     volumes = {"vol": {"mountPath": "/v", **short_form}}
 
-    [volume] = patch(job(), "main", volumes, command)["spec"]["volumes"]
+    [volume] = patch(job(), "main", volumes, Lines(command).lines)["spec"]["volumes"]
 
     [source] = (value for name, value in volume.items() if name != "name")
     assert source.get("defaultMode") == mode

@@ -41,6 +41,7 @@ def pages(_folder=None):
         DOCS / "reference/fields.md": texts.fields_page(),
         DOCS / "reference/commands.md": texts.commands_page(man.manual(main, context), GROUPS),
         DOCS / "reference/problems.md": texts.problems_page(_formats()),
+        DOCS / "reference/rules.md": texts.rules_page(),
         DOCS / "reference/python.md": python_page(),
     }
     for name in frameworks.names():

@@ -1,4 +1,7 @@
-"""`mlgen explain` prints the page of a field, a framework or a problem code."""
+"""`mlgen explain` prints the page of a field, a framework, a problem code or a rule."""
+
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -6,7 +9,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from mlgen import frameworks
 from mlgen.cli import main
-from mlgen.reference import fields
+from mlgen.reference import fields, rules
 
 
 class Page(SingleFileSnapshotExtension):
@@ -49,6 +52,7 @@ TOPICS = {
     "long-example": ["volumes"],
     "code": ["no-such-peer"],
     "code-with-commands": ["[not-rendered]"],
+    "rule": ["same-rank"],
 }
 
 
@@ -68,10 +72,12 @@ def test_a_framework(name, page):
     assert result.stdout == page
 
 
+NONE = "there is no field, framework, problem code or rule"
+
 UNKNOWN = {
-    "pytroch": 'there is no field, framework or problem code "pytroch"; did you mean "pytorch"?',
-    "no-such-per": 'there is no field, framework or problem code "no-such-per"; did you mean'
-    ' "no-such-peer"?',
+    "pytroch": f'{NONE} "pytroch"; did you mean "pytorch"?',
+    "no-such-per": f'{NONE} "no-such-per"; did you mean "no-such-peer"?',
+    "same-rnak": f'{NONE} "same-rnak"; did you mean "same-rank"?',
     "imgae": 'there is no field "imgae"; did you mean "image"?',
     "spec.roles.ps.replica": 'spec.roles.ps has no field "replica"; did you mean "replicas"?',
     "spec.image.tag": 'spec.image has no field "tag"; it has no fields',
@@ -86,6 +92,33 @@ def test_an_unknown_topic(topic):
 
     assert (2, "") == (result.exit_code, result.stdout)
     assert result.stderr.rstrip().endswith(f"Error: {UNKNOWN[topic]}")
+
+
+def test_a_code_lists_its_rules():
+    listed = explain("launch").stdout.partition("\nRULES:\n")[2].splitlines()
+
+    names = [line.strip() for line in listed if line.startswith("    ") and line[4] != " "]
+    assert names == [names[0], *rules.by_code()["launch"]]
+    assert "RULES:" not in explain("not-yaml").stdout
+
+
+def test_a_topic_may_be_a_code_and_a_rule(monkeypatch):
+    named = rules.named()
+    named["launch"] = named["same-rank"]
+    monkeypatch.setattr(rules, "named", lambda: named)
+
+    assert explain("launch").stdout.endswith("\n\n" + explain("same-rank").stdout)
+
+
+def test_python_omits_the_texts_of_rules():
+    command = [sys.executable, "-OO", "-m", "mlgen", "explain"]
+    done = [
+        subprocess.run([*command, topic], capture_output=True, text=True, check=True).stdout
+        for topic in ("same-rank", "launch")
+    ]
+
+    assert done[0].startswith("RULE: same-rank\n\n    Python omits the texts of rules")
+    assert done[1].endswith("\nRULES:\n    " + done[0].partition("    ")[2])
 
 
 def test_a_path_may_have_indices_and_escaped_dots():

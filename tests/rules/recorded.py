@@ -1,36 +1,64 @@
 """Run mlgen, and record which rule found what."""
 
 from contextlib import contextmanager
+from functools import cache
+from typing import NamedTuple
 
-import mlgen
-from mlgen import pipeline  # noqa: F401  # imports all rules
-from mlgen.rules import Rules
+from mlgen import pipeline
+from mlgen.documents.files import Text
+from mlgen.problems import Problem
+from mlgen.result import Options
+from mlgen.rules import Rule, Rules
+
+FILE = "job.yaml"
+
+
+class Finding(NamedTuple):
+    """What a rule found, and the line of its source that found it."""
+
+    rule: Rule
+    line: int
+    message: str
+
+
+class Outcome(NamedTuple):
+    """The problems of a text as users see them, and all findings of rules."""
+
+    problems: tuple[Problem, ...]
+    findings: list[Finding]
+
+    def by(self, rule):
+        """Return the problems that a rule found, without those that the job excuses."""
+        messages = {each.message for each in self.findings if each.rule is rule}
+        return [problem for problem in self.problems if problem.message in messages]
 
 
 @contextmanager
 def recorded():
-    """Yield a list that gets a pair for each finding of a rule: the rule and the finding."""
-    found = []
+    """Yield a list to which each finding of a rule is added."""
+    findings = []
     plain = Rules.broken_by
 
     def broken_by(self, subject):
         for rule in self.rules:
-            for each in rule.check(subject):
-                found.append((rule, each))
+            found = iter(rule.check(subject))
+            for each in found:
+                # A generator that has yielded stands at the line of its `yield`.
+                line = found.gi_frame.f_lineno if hasattr(found, "gi_frame") else 0
+                message = getattr(each, "problem", each).message
+                findings.append(Finding(rule, line, message))
                 yield each
 
     Rules.broken_by = broken_by
     try:
-        yield found
+        yield findings
     finally:
         Rules.broken_by = plain
 
 
-def problems_of(text):
-    """Return all problems of a job file, and the findings of rules; see `recorded`."""
-    with recorded() as found:
-        try:
-            problems = mlgen.validate(text).warnings
-        except mlgen.MlgenError as error:
-            problems = error.problems
-    return [str(each) for each in problems], found
+@cache
+def outcome(text, name=FILE):
+    """Return the outcome of a job file or of other documents. Each text is validated once."""
+    with recorded() as findings:
+        result = pipeline.attempt([Text(name, text)], Options())
+    return Outcome(tuple(result.problems), findings)

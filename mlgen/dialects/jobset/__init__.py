@@ -36,6 +36,8 @@ JOB_CONTROLLER = "kubernetes.io/job-controller"
 CONTROLLER = "jobset.sigs.k8s.io/jobset-controller"
 """The value of `managedBy` in JobSets that JobSet's controller manages."""
 
+GANG_HINT = "for gang scheduling, pass --set spec.scheduling.gang=volcano"
+
 SCHEDULING_GROUP = "schedulingGroup"
 """The field of a pod that names its PodGroup in Kubernetes' own API."""
 
@@ -50,18 +52,21 @@ def write_roles(jobset: JobSet, job: ReplicatedJob) -> None:
         jobset.builder.role(role, template, job.main_container)
     write_retries(jobset, job)
     for name in ("manualSelector", "selector"):
-        if job.spec.get(name):
-            jobset.report("selector", job.spec.get(name))
+        message = "the selector of a Job cannot be set: mlgen sets it"
+        jobset.refuse(job.spec.get(name), message, "remove it")
     managed_by = job.spec.get("managedBy")
     if managed_by.value != JOB_CONTROLLER:
         jobset.put(("spec", "runPolicy", "managedBy"), managed_by)
     for name in ("labels", "annotations"):
         metadata = job.source.get("template", "metadata", name)
         if set(without_own(metadata.value)) - PLACEMENT:
-            jobset.report("metadata-of-job", metadata, field=name)
+            jobset.warn(
+                metadata,
+                f"mlgen does not render {name} of a single replicated Job",
+                "move them to metadata of the JobSet, or to the pod template",
+            )
     group = job.pod_template.get("spec", SCHEDULING_GROUP)
-    if group:
-        jobset.report("scheduling-group", group)
+    jobset.warn(group, "mlgen does not render Kubernetes' own pod groups", GANG_HINT)
 
 
 def _pod_template(jobset: JobSet, job: ReplicatedJob, index: int) -> SourceValue:
@@ -159,9 +164,11 @@ def _drop_placement_annotations(jobset: JobSet) -> None:
     if not metadata.get("annotations", True):
         del metadata["annotations"]
     for source in (jobset.builder.resource, *(job.source.get("template") for job in jobset.jobs)):
-        annotation = source.get("metadata", "annotations", NODE_SELECTOR)
-        if annotation:
-            jobset.report("node-selector", annotation)
+        jobset.warn(
+            source.get("metadata", "annotations", NODE_SELECTOR),
+            "JobSet selects nodes that were labelled for each Job; mlgen allows any node",
+            "remove it, or write nodeSelector in the pod template",
+        )
 
 
 def _mounted(job: ReplicatedJob) -> set[str]:
@@ -179,19 +186,35 @@ def _write_claims(jobset: JobSet) -> None:
         is_kept = policy.get("retentionPolicy", "whenDeleted").value != "Delete"
         for claim in policy.get("templates").items():
             name = claim.get("metadata", "name").value
+            if not name:
+                jobset.refuse(claim, "the PersistentVolumeClaim has no name", "write metadata.name")
+                continue
             if name not in mounted:
-                jobset.report("unmounted-claim" if name else "unnamed-claim", claim, name=name)
+                message = f'no container mounts the PersistentVolumeClaim "{name}"'
+                jobset.refuse(claim, message, "mount it, or remove it")
                 continue
             claim_name = f"{name}-{jobset.builder.name}"
             jobset.put(("spec", "claims", claim_name), claim.get("spec"))
             if is_kept:
-                jobset.report("deleted-claim", claim, name=claim_name)
+                jobset.warn(
+                    claim,
+                    f"deleting the JobSet keeps {claim_name}; "
+                    "with mlgen, kubectl delete -f deletes it",
+                    "delete the job with mlgen delete, which keeps it",
+                )
             elif ttl:
-                known = {"quoted": quote(claim_name), "seconds": ttl.value}
-                jobset.report("kept-claim", claim, name=claim_name, **known)
+                jobset.warn(
+                    claim,
+                    f"JobSet deletes {claim_name} {ttl.value} s after the job ends; mlgen keeps it",
+                    f"to delete it, run kubectl delete pvc {quote(claim_name)}",
+                )
             for field in ("labels", "annotations"):
-                if claim.get("metadata", field).value:
-                    jobset.report("metadata-of-claim", claim.get("metadata", field), field=field)
+                if (metadata := claim.get("metadata", field)).value:
+                    jobset.warn(
+                        metadata,
+                        f"mlgen does not set the {field} of the PersistentVolumeClaim",
+                        f"remove the {field}, or create the PersistentVolumeClaim yourself",
+                    )
 
 
 def _write_network(jobset: JobSet) -> None:
@@ -201,7 +224,11 @@ def _write_network(jobset: JobSet) -> None:
     if subdomain and subdomain.value != jobset.builder.name:
         jobset.put(("spec", "network", "subdomain"), subdomain)
     if not_ready.value is False:
-        jobset.report("names-of-unready-pods", not_ready)
+        jobset.warn(
+            not_ready,
+            "with mlgen, the DNS names of pods resolve before the pods are ready",
+            "retry connections until they are accepted",
+        )
 
 
 ADDRESS = r"(?<![\w-])[\w-]+(?<=\d)\."
@@ -224,7 +251,12 @@ def _write_v1alpha1_subdomain(jobset: JobSet) -> None:
     subdomains = {subdomain for subdomain, _, _ in used}
     for subdomain, source, address in used:
         if len(subdomains) > 1 and subdomain != name:
-            jobset.report("subdomain", source, address=address, subdomain=subdomain)
+            jobset.refuse(
+                source,
+                f"the address {address} does not resolve: with mlgen, all pods of the job have the "
+                "same subdomain",
+                f"replace .{subdomain} with .{name} in all addresses",
+            )
         elif subdomain != name:
             jobset.put(("spec", "network", "subdomain"), source, subdomain)
 
@@ -245,9 +277,10 @@ def _write_policies(jobset: JobSet) -> None:
             put((*path, "ttlSecondsAfterFinished"), ttl)
             seconds = ttl.value
         elif ttl and ttl.value != seconds:
-            jobset.report("ttl", ttl, seconds=seconds)
-    if spec.get("scheduling"):
-        jobset.report("scheduling", spec.get("scheduling"))
+            message = f"mlgen deletes all Jobs {seconds} s after the job has finished"
+            jobset.warn(ttl, message, "write only spec.ttlSecondsAfterFinished")
+    message = "JobSet creates Kubernetes' own pod groups; mlgen does not"
+    jobset.warn(spec.get("scheduling"), message, GANG_HINT)
 
 
 def _check_coordinator(jobset: JobSet) -> None:
@@ -260,8 +293,9 @@ def _check_coordinator(jobset: JobSet) -> None:
         for field, (unit, count) in counts.items():
             number = coordinator.get(field).value or 0
             if number >= count:
-                source, known = coordinator.get(field), {"count": count, "unit": unit}
-                jobset.report("coordinator", source, number=number, name=job.name, **known)
+                message = f"expected an index below {count}, got {number}"
+                hint = f"the {unit} of {job.name} are counted from 0"
+                jobset.refuse(coordinator.get(field), message, hint)
 
 
 def _write_success_policy(jobset: JobSet) -> None:
@@ -273,7 +307,8 @@ def _write_success_policy(jobset: JobSet) -> None:
     deciders = [job for job in jobset.running if not targets.value or job.name in targets.value]
     if not deciders:
         if not jobset.builder.collector.has_errors:
-            jobset.report("no-pods", source)
+            hint = "set replicas and completions to at least 1"
+            jobset.refuse(source, "these Jobs have no pods", hint)
         return
     before, is_any = jobset.completed_before(), operator.value == "Any"
     completed = frozenset[str]().union(*(before[decider.name] for decider in deciders))
@@ -283,14 +318,23 @@ def _write_success_policy(jobset: JobSet) -> None:
         put(("spec", "successPolicy", "roles"), source, roles)
         if is_any:
             put(("spec", "successPolicy", "operator"), operator)
-            jobset.report("any", operator)
+            jobset.warn(
+                operator,
+                "the JobSet fails when any of these Jobs fails; "
+                "with mlgen, the job fails when all of them have failed",
+                "target one replicated Job with replicas: 1",
+            )
     elif jobset.job_count(jobset.jobs) > 1:
         put(("spec", "successPolicy", "role"), source, roles[0])
-        last = {"name": deciders[0].name, "status": "Complete"}
+        last = deciders[0].name
         for job in jobset.running:
             for dependency in job.source.get("dependsOn").items():
-                if dependency.value == last:
-                    jobset.report("never-starts", dependency, decider=last["name"], name=job.name)
+                if dependency.value == {"name": last, "status": "Complete"}:
+                    jobset.refuse(
+                        dependency,
+                        f"the JobSet completes when {last} completes, so {job.name} never starts",
+                        f"add {job.name} to targetReplicatedJobs of successPolicy",
+                    )
     _write_success_count(jobset, None if roles[1:] else deciders[0])
     if jobset.job_count(job for job in jobset.jobs if job.name not in completed) > 1:
         put(("spec", "runPolicy", "cleanPodPolicy"), source, "Running")
@@ -312,8 +356,11 @@ def _write_success_count(jobset: JobSet, decider: ReplicatedJob | None) -> None:
         if job is decider and count is not None:
             jobset.put(("spec", "successPolicy", "replicas"), rules, count)
         elif rules:
-            problem = "all-succeed" if job is decider else "all-of-another"
-            jobset.report(problem, rules, name=job.name)
+            message = f"with mlgen, {job.name} completes only when all of its pods have succeeded"
+            hint = "delete the Job when these pods have succeeded"
+            if job is decider:
+                hint = "write one rule with succeededIndexes: '0' or with succeededCount"
+            jobset.warn(rules, message, hint)
 
 
 GROUP = "jobset.x-k8s.io"

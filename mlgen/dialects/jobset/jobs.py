@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mlgen.bounds import ROLES
 from mlgen.dialects._builder import Builder, SourceValue
 from mlgen.dialects._resource import Resource
-from mlgen.kubernetes.names import DNS_1035
+from mlgen.kubernetes.names import DNS_1035, DNS_1035_WORDS
 from mlgen.problems import choice, did_you_mean
 
 EXIT_CODES = frozenset(range(1, 256))
@@ -146,9 +146,11 @@ class JobSet(Resource):
     def _read_job(self, source: SourceValue, name: SourceValue) -> None:
         """Read a replicated Job, and report a duplicate or invalid name."""
         if name.value in [job.name for job in self.jobs]:
-            self.report("duplicate-name", name)
+            message = f'duplicate name "{name.value}"'
+            self.refuse(name, message, "give each replicated Job its own name")
         elif not DNS_1035.match(name.value):
-            self.report("invalid-name", name)
+            message = f'"{name.value}" cannot be part of the name of a Job'
+            self.refuse(name, message, f"use {DNS_1035_WORDS}")
         else:
             job_count, first_index = source.value.get("replicas", 1), self.job_count(self.jobs)
             pod_count = self._pod_count(source.get("template", "spec"))
@@ -159,16 +161,36 @@ class JobSet(Resource):
         parallelism, completions = spec.get("parallelism"), spec.get("completions")
         at_once = 1 if parallelism.value is None else int(parallelism.value)
         if completions:
-            if at_once < completions.value:
-                count = completions.value
-                self.report("some-at-a-time", parallelism or completions, some=at_once, count=count)
-            elif at_once > completions.value:
-                self.report("few-completions", parallelism, count=completions.value)
-            return int(completions.value)
+            count = completions.value
+            if at_once < count:
+                self.warn(
+                    parallelism or completions,
+                    f"JobSet runs {at_once} of {count} pods at a time; "
+                    "mlgen runs all at the same time",
+                    f"write parallelism: {count}",
+                )
+            elif at_once > count:
+                self.warn(
+                    parallelism,
+                    f"{at_once} pods need as many completions: with completions: {count}, "
+                    f"Kubernetes runs {count} at a time",
+                    f"write completions: {at_once}",
+                    code="no-effect",
+                )
+            return int(count)
         if parallelism and spec.get("completionMode").value != "NonIndexed":
-            self.report("no-completions", parallelism)
+            self.refuse(
+                parallelism,
+                "an Indexed Job requires completions, and a JobSet's Jobs are Indexed by default",
+                f"write completions: {at_once}",
+            )
         elif at_once > 1:
-            self.report("one-success", parallelism)
+            self.warn(
+                parallelism,
+                "without completions, JobSet requires one successful pod; "
+                "mlgen requires all pods to succeed",
+                "write completionMode: Indexed, and completions",
+            )
         return at_once
 
     def put_all(
@@ -193,7 +215,12 @@ class JobSet(Resource):
         if total > ROLES:
             most = max(self.jobs, key=lambda job: job.job_count).source
             source = most.get("replicas") or most
-            self.report("too-many-jobs", source, total=total, most=ROLES)
+            self.refuse(
+                source,
+                f"the JobSet has {total:,} Jobs; at most {ROLES} are rendered",
+                "use fewer Jobs, each with more pods, or several JobSets",
+                code="too-large",
+            )
         return total > ROLES
 
     def require_names(self, names: Iterable[SourceValue]) -> None:
@@ -201,7 +228,8 @@ class JobSet(Resource):
         known = [job.name for job in self.jobs]
         for name in names:
             if name.value not in known:
-                self.report("unknown-name", name, hint=choice(name.value, known))
+                message = f'there is no replicated Job "{name.value}"'
+                self.refuse(name, message, choice(name.value, known))
 
     def completed_before(self) -> dict[str, frozenset[str]]:
         """Return the names of the running Jobs that complete before each of them starts.
@@ -230,10 +258,14 @@ class JobSet(Resource):
             for dependency in job.source.get("dependsOn").items():
                 name, status = dependency.get("name"), dependency.value["status"]
                 if in_order:
-                    self.report("order-and-dependency", dependency)
+                    message = "startupPolicyOrder: InOrder and dependsOn are mutually exclusive"
+                    self.refuse(dependency, message, "remove one of them")
                 elif name.value not in earlier:
-                    hint = did_you_mean(name.value, earlier) or "change the order of replicatedJobs"
-                    self.report("dependency-on-later", name, name=job.name, hint=hint)
+                    self.refuse(
+                        name,
+                        f"{job.name} can depend only on a replicated Job that is listed before it",
+                        did_you_mean(name.value, earlier) or "change the order of replicatedJobs",
+                    )
                 else:
                     waits += self._waits(dependency, earlier[name.value], status)
             for other in self._before(earlier) if in_order else ():
@@ -259,7 +291,12 @@ class JobSet(Resource):
         """
         queued = self.gang == "kueue"
         if queued and status == "Complete":
-            self.report("queued-dependency", source, name=other.name)
+            self.warn(
+                source,
+                f"JobSet waits until {other.name} has completed; "
+                "with mlgen, Kueue starts both at the same time",
+                f"apply {other.name} alone, and wait until it completes",
+            )
         else:
             until = "name" if queued else status
             yield from ({"role": role, "until": until} for role in other.roles if other.pod_count)

@@ -33,12 +33,17 @@ def read_restarts(jobset: JobSet) -> None:
         jobset.require_names(rule.get("targetReplicatedJobs").items())
         patterns = rule.get("onJobFailureMessagePatterns")
         if patterns.value:
-            jobset.report("patterns", patterns)
+            jobset.warn(
+                patterns,
+                "mlgen ignores this rule, because it cannot match the messages of failed Jobs",
+                "write onJobFailureReasons",
+            )
         else:
             jobset.rules.append(rule)
     strategy = policy.get("restartStrategy")
     if strategy.value == "InPlaceRestart" and (policy.get("maxRestarts").value or jobset.rules):
-        jobset.report("in-place", strategy)
+        message = "JobSet restarts the containers in place; mlgen recreates all pods"
+        jobset.warn(strategy, message, "remove it")
     running = jobset.running
     for job in jobset.jobs:
         job.failures = tuple(_failures(jobset, job))
@@ -143,13 +148,23 @@ def write_restarts(jobset: JobSet) -> None:
     for job in jobset.running:
         deadline = job.spec.get("activeDeadlineSeconds")
         if deadline and _reaction(jobset, job, "DeadlineExceeded")[0]:
-            jobset.report("deadline", deadline)
+            jobset.warn(
+                deadline,
+                "after activeDeadlineSeconds, JobSet restarts all Jobs; with mlgen, the job fails",
+                "remove it",
+            )
         if gang and ATTEMPT in str(job.pod_template.value):
-            jobset.report("attempt", job.pod_template, label=ATTEMPT)
+            message = f"the restart attempt in {ATTEMPT} is always 0 with mlgen"
+            jobset.warn(job.pod_template, message, "do not refer to this label")
         if job.is_per_index:
             scope, _, source = _reaction(jobset, job, "FailedIndexes")
             if scope or gang:
-                jobset.report("per-index", source, name=job.name)
+                jobset.warn(
+                    source,
+                    f"JobSet also restarts {job.name}; "
+                    f"mlgen does not, because {job.name} has backoffLimitPerIndex",
+                    "write backoffLimit instead of backoffLimitPerIndex",
+                )
             continue
         if not job.restarts_all:
             _report_uncounted(jobset, job.failures)
@@ -163,23 +178,42 @@ def _report_uncounted(jobset: JobSet, failures: Collection[Failure]) -> None:
     counts = any(0 < failure.limit < ENDLESS for failure in failures)
     for failure in failures:
         if failure.limit == ENDLESS and failure.codes and counts:
-            jobset.report("uncounted", failure.source)
+            jobset.warn(
+                failure.source,
+                "JobSet limits the restarts after other failures; mlgen does not",
+                "to limit these restarts, write action: RestartJobSet",
+            )
 
 
 def _report_failure(jobset: JobSet, job: ReplicatedJob, failure: Failure) -> None:
     """Report a failure after which JobSet restarts more or fewer pods, or restarts them later."""
-    problem, source, is_gang = "", failure.source, jobset.together == [job]
+    is_gang, limit = jobset.together == [job], job.spec.get("backoffLimit") or job.spec
+    replaced = "all" if failure.limit == ENDLESS else f"up to {failure.limit}"
+    at_once = "write backoffLimit: 0 to restart all Jobs at each failure"
     if job.restarts_all and failure.retries:
-        problem, source = "first-replaced", job.spec.get("backoffLimit") or job.spec
+        jobset.warn(
+            limit,
+            f"JobSet first replaces {failure.retries} failed pods of {job.name}; "
+            "mlgen restarts all Jobs after each failure",
+            at_once,
+        )
     elif job.restarts_all and failure.scope == "Job" and not (is_gang and job.job_count == 1):
-        problem = "only-failed-job"
+        message = "JobSet restarts only the Job that has failed; mlgen restarts all Jobs"
+        jobset.warn(failure.source, message, "write action: RestartJobSet")
     elif not job.restarts_all and failure.scope == "Job" and job.pod_count > 1:
-        problem = "all-pods-of-job"
+        jobset.warn(
+            failure.source,
+            "JobSet recreates all pods of a failed Job; "
+            f"mlgen replaces {replaced} failed pods of {job.name} one by one",
+            "write action: RestartJobSet to restart all Jobs",
+        )
     elif not job.restarts_all and failure.scope == "JobSet" and failure.retries:
-        problem, source = "all-jobs", job.spec.get("backoffLimit") or job.spec
-    if problem:
-        limit = "all" if failure.limit == ENDLESS else f"up to {failure.limit}"
-        jobset.report(problem, source, name=job.name, limit=limit, retries=failure.retries)
+        jobset.warn(
+            limit,
+            f"JobSet restarts all Jobs when more than {failure.retries} pods of {job.name} have "
+            f"failed; mlgen replaces {replaced} one by one",
+            at_once,
+        )
 
 
 NEEDS_NEVER = ("podFailurePolicy", "backoffLimitPerIndex")
@@ -195,10 +229,11 @@ def write_retries(jobset: JobSet, job: ReplicatedJob) -> None:
     jobset.put_all(job, "replicas", pods, job.pod_count if pods else None)
     jobset.put_all(job, "activeDeadlineSeconds", spec.get("activeDeadlineSeconds"))
     if restart_policy == "Always":
-        jobset.report("always", source)
+        message = "a Job's pods cannot have restartPolicy: Always"
+        jobset.refuse(source, message, "write OnFailure or Never")
     for name in NEEDS_NEVER if restart_policy != "Never" else ():
-        if spec.get(name):
-            jobset.report("needs-never", spec.get(name), field=name, policy=restart_policy)
+        message = f"{name} requires restartPolicy: Never, got {restart_policy}"
+        jobset.refuse(spec.get(name), message, "write restartPolicy: Never in the pod template")
     for rule in job.pod_failure_rules.items():
         _check_rule(jobset, job, rule)
     if job.restarts_all:
@@ -217,7 +252,8 @@ def write_retries(jobset: JobSet, job: ReplicatedJob) -> None:
         _write_limit(jobset, job, restart_policy)
     replaced, is_late = spec.get("podReplacementPolicy"), restart_policy == "Never"
     if replaced and replaced.value != ("Failed" if is_late else "TerminatingOrFailed"):
-        jobset.report("replaced-late" if is_late else "replaced-early", replaced)
+        when = "only after it has terminated" if is_late else "as soon as its deletion starts"
+        jobset.warn(replaced, f"mlgen replaces a pod {when}", "remove it")
 
 
 def _write_limit(jobset: JobSet, job: ReplicatedJob, restart_policy: str) -> None:
@@ -260,11 +296,16 @@ def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: SourceValue) -> None:
     named = on_codes.get("containerName").value
     several = len(job.pod_template.value["spec"]["containers"]) > 1
     if on_codes and (named not in (None, main) or (not named and several)):
-        jobset.report("other-container", on_codes, main=main)
+        message = f"mlgen considers only exit codes of the container {main}"
+        jobset.warn(on_codes, message, f"write containerName: {main}")
     if ignored and job.matched_codes(rule):
-        jobset.report("ignored-in-gang" if job.restarts_all else "ignored", action)
+        does, limit = "with mlgen, they count against backoffLimit", "backoffLimit"
+        if job.restarts_all:
+            does, limit = "mlgen restarts all Jobs", "maxRestarts"
+        jobset.warn(action, f"JobSet does not count these failures; {does}", f"increase {limit}")
     if action.value == "FailJob" and job.is_per_index:
-        jobset.report("fails-index", action)
+        message = "with backoffLimitPerIndex, JobSet fails the Job; mlgen fails only the index"
+        jobset.warn(action, message, "write maxFailedIndexes: 0")
 
 
 def _check_condition(
@@ -272,9 +313,14 @@ def _check_condition(
 ) -> None:
     """Report a pod condition. Disrupted pods never count. Other conditions are not evaluated."""
     fails = not _reaction(jobset, job, "PodFailurePolicy")[0]
+    message = ""
     if condition.value["type"] != DISRUPTED:
-        jobset.report("condition-counts" if ignored else "condition", condition)
+        message = f"mlgen ignores the pod condition {condition.value['type']}"
+        if ignored:
+            message += ", so these failures count against backoffLimit"
     elif ignored and job in jobset.together:
-        jobset.report("disrupted-alone", condition)
+        message = "JobSet replaces a drained or preempted pod alone; mlgen restarts all Jobs"
     elif not ignored and (fails or job not in jobset.together):
-        jobset.report("disrupted", condition)
+        message = "mlgen replaces a drained or preempted pod, and does not count it as a failure"
+    if message:
+        jobset.warn(condition, message, "remove the rule")

@@ -13,6 +13,7 @@ from mlgen.dialects._kubeflow_common import (
     Rules,
     dialect,
     policy_field,
+    refuse_without_master,
     require_one,
     run_policy,
     warn_of_worker_restarts,
@@ -36,7 +37,12 @@ def write_job(builder: Builder, rules: Rules) -> None:
     """Write a job of any kind."""
     replica_types = write_roles(builder, rules)
     if rules.framework != "mpi":
-        builder.report("unread-run-policy", builder.spec.get("runPolicy"))
+        builder.warn(
+            builder.spec.get("runPolicy"),
+            "KubeDL ignores runPolicy, and reads its fields from spec; so does mlgen",
+            "move the fields of runPolicy to spec",
+            code="no-effect",
+        )
         own = {k: v for k, v in builder.spec.value.items() if k != "runPolicy"}
         builder.resource = SourceValue({**builder.resource.value, "spec": own})
     for role in builder.roles:
@@ -44,14 +50,27 @@ def write_job(builder: Builder, rules: Rules) -> None:
     if rules.framework in OWN:
         OWN[rules.framework](builder, replica_types)
     run_policy(builder, rules, replica_types)
-    builder.report("cron", policy_field(builder.spec, "cronPolicy"))
-    builder.report("priority", policy_field(builder.spec, "schedulingPolicy").get("priority"))
+    builder.warn(
+        policy_field(builder.spec, "cronPolicy"),
+        "KubeDL starts the job on this schedule; mlgen does not",
+        "run the job in a CronWorkflow: mlgen argo --cron",
+    )
+    builder.warn(
+        policy_field(builder.spec, "schedulingPolicy").get("priority"),
+        "KubeDL's queue starts jobs of high priority first; mlgen has no queue",
+        "write priorityClassName in the templates",
+    )
     if on_host_network(builder):
         source = annotation(builder, NETWORK_MODE)
         builder.put(("spec", "network", "host"), source, value=True)
         restarts = {role.get("restartPolicy") for role in builder.roles.values()} - {"Never"}
         if rules.port and restarts:
-            builder.report("host-port-failover", source)
+            builder.warn(
+                source,
+                "KubeDL gives a restarted replica another host port; with mlgen, it keeps its own",
+                "if a program of a node uses one of the ports, choose others: "
+                "--set 'spec.network.hostPorts={base: 25000, size: 1000}'",
+            )
         remove_annotation(builder, NETWORK_MODE)
     write_code_sync(builder)
     builder.share_templates()
@@ -71,7 +90,12 @@ def _write_spot_pods(builder: Builder, role: str, source: SourceValue) -> None:
     if not number.value:
         return
     if number.value < replicas:
-        builder.report("some-spot-pods", spot, number=number.value, replicas=replicas)
+        builder.warn(
+            spot,
+            f"KubeDL runs the last {number.value} of {replicas} replicas as spot pods; "
+            "mlgen does not",
+            "write priorityClassName and labels in the template, for all replicas",
+        )
         return
     builder.put((*at, "spec", "priorityClassName"), spot.get("priorityClassName"))
     labels = builder.roles[role].get("template", {}).get("metadata", {}).get("labels", {})
@@ -106,12 +130,17 @@ def _write_pytorch(builder: Builder, replica_types: Mapping[str, SourceValue]) -
     """Write the success policy (all ranks) and the artifacts of a PyTorchJob."""
     master = replica_types.get("master")
     if not master:
-        builder.report("no-pytorch-master", builder.spec.get("pytorchReplicaSpecs"))
+        refuse_without_master(builder, builder.spec.get("pytorchReplicaSpecs"))
     elif require_one(builder, master, "Master") and "worker" in replica_types:
         builder.put(("spec", "successPolicy", "roles"), master, ["master", "worker"])
     elastic = annotation(builder, ELASTIC_TRAINING)
     if elastic.value == "true":
-        builder.report("elastic-training", elastic)
+        builder.warn(
+            elastic,
+            "KubeDL restarts replicas with a new WORLD_SIZE when their number changes; "
+            "mlgen renders a fixed number",
+            "use torchrun, and options.elasticPolicy in a job file",
+        )
     write_artifacts(builder)
 
 
@@ -127,7 +156,10 @@ def _write_xdl(builder: Builder, replica_types: Mapping[str, SourceValue]) -> No
         builder.put(("spec", "options", "minFinishWorkNum"), builder.spec.get("minFinishWorkNum"))
     if on_host_network(builder):
         _require_all_workers(builder)
-    builder.report("extend-role", replica_types.get("extendrole", NOTHING))
+    builder.warn(
+        replica_types.get("extendrole", NOTHING),
+        "KubeDL counts these replicas toward the required successes; mlgen counts only workers",
+    )
     restarts = {role["restartPolicy"] for role in builder.roles.values()} - {"Never"}
     # The default limit does not apply to restarts after exit codes.
     if not policy_field(builder.spec, "backoffLimit") and restarts != {"ExitCode"}:
@@ -143,7 +175,12 @@ def _require_all_workers(builder: Builder) -> None:
     rate = options.get("minFinishWorkRate", XDL_RATE)
     needed = options.get("minFinishWorkNum", ceil(replicas * rate / 100))
     if needed < replicas:
-        builder.report("separate-workers", source, needed=needed, replicas=replicas)
+        builder.warn(
+            source,
+            "with host networking, mlgen renders a Job for each worker, and all must succeed; "
+            f"KubeDL requires {needed} of {replicas}",
+            "remove it",
+        )
 
 
 def _write_mars(builder: Builder, _: Mapping[str, SourceValue]) -> None:
@@ -157,14 +194,20 @@ def _write_mars(builder: Builder, _: Mapping[str, SourceValue]) -> None:
         builder.put((*at, "workerCacheSize"), size, str(size.value))
     elif percentage.value:
         builder.put((*at, "workerCachePercentage"), percentage, min(100, percentage.value))
-    builder.report("web-host", builder.spec.get("webHost"), name=builder.name)
+    host = builder.spec.get("webHost")
+    message = f"KubeDL creates an Ingress for {host.value}; mlgen does not"
+    builder.warn(host, message, f"create an Ingress for the Service {builder.name}")
 
 
 def _check_entrypoint(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
     """Warn about an ElasticDL master without a command."""
     master = builder.roles.get("master", {})
     if master and not master.get("command") and not master.get("args"):
-        builder.report("entrypoint", replica_types["master"].get("template", "spec", "containers"))
+        builder.warn(
+            replica_types["master"].get("template", "spec", "containers"),
+            "KubeDL runs the image's entrypoint; mlgen starts ElasticDL's master",
+            "set command if the entrypoint starts another program",
+        )
 
 
 V1ALPHA1_FIELDS = ("gpus", "processingUnits", "replicas")
@@ -179,22 +222,31 @@ def _write_mpi(builder: Builder, replica_types: Mapping[str, SourceValue]) -> No
     spec, worker = builder.spec, replica_types.get("worker")
     launcher = replica_types.get("launcher")
     for name in V1ALPHA1_FIELDS:
-        builder.report("counted-units", spec.get(name), name=name)
+        builder.refuse(
+            spec.get(name),
+            f"with {name}, KubeDL creates workers that run mpirun themselves",
+            "write mpiReplicaSpecs and slotsPerWorker instead",
+        )
     if launcher:
         require_one(builder, launcher, "Launcher")
     else:
-        builder.report("no-launcher", spec.get("mpiReplicaSpecs"))
+        message = "a Launcher is required, because it runs mpirun"
+        builder.refuse(spec.get("mpiReplicaSpecs"), message, "add a Launcher")
     if not worker:
         builder.put(("spec", "framework"), builder.resource.get("kind"), "generic")
         return
     if not worker.get("replicas"):
-        builder.report("no-number", worker)
+        builder.refuse(worker, "replicas is required for Worker", "add replicas")
     write_slots(builder)
     distribution = spec.get("mpiDistribution")
     implementation = "Intel" if distribution.value == "IntelMPI" else distribution.value
     builder.put(("spec", "options", "implementation"), distribution, implementation)
     if on_host_network(builder):
-        builder.report("idle-launcher", annotation(builder, NETWORK_MODE))
+        builder.warn(
+            annotation(builder, NETWORK_MODE),
+            "KubeDL also starts processes in the launcher; mlgen does not with host networking",
+            "reduce the number after -np by the number of processes in the launcher",
+        )
     else:
         builder.put(("spec", "options", "runLauncherAsWorker"), launcher or spec, value=True)
     for name in ("restartPolicy", "retryableExitCodes"):

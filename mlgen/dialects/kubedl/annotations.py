@@ -85,7 +85,7 @@ def read_json(builder: Builder, name: str) -> SourceValue:
     for field_name, field in config.fields():
         if field_name not in known:
             suggestion = choice(field_name, list(known))
-            builder.report("ignored-field", field, name=field_name, hint=suggestion)
+            builder.warn(field, f'unknown field "{field_name}"; KubeDL also ignores it', suggestion)
     (required,) = schema["required"]
     if not wrong and not config.get(required).value:
         builder.refuse(config, f'field "{required}" is missing', hint)
@@ -113,10 +113,19 @@ def write_code_sync(builder: Builder) -> None:
         builder.put(volume, config, {"mountPath": path, "git": git})
     if any(config.get(name).value for name in CREDENTIALS):  # readable by all readers of the job
         settings = " ".join(f"--set {dotted(volume)}.git.secret=NAME" for volume in volumes)
-        builder.report("git-credentials", config, settings=settings)
+        builder.warn(
+            config,
+            "credentials in an annotation are not secret, and mlgen does not use them",
+            "create a Secret with ssh-privatekey and known_hosts, or with username and password, "
+            f"and pass {settings}",
+        )
     for name in ("image", "envs"):
         if config.get(name).value:
-            builder.report("other-git", config.get(name), name=name)
+            builder.warn(
+                config.get(name),
+                f"{name} applies to KubeDL's own container; mlgen runs git in another image",
+                "to choose the image, pass --set spec.helpers.gitImage=IMAGE",
+            )
 
 
 def _mount_paths(builder: Builder, config: SourceValue) -> dict[str, str]:
@@ -148,15 +157,25 @@ def write_tensorboard(builder: Builder) -> None:
         return
     log_dir = config.get("logDir")
     if "://" not in log_dir.value and not _share_volume(builder, leader, log_dir):
-        builder.report("unshared-logs", log_dir, leader=leader)
+        builder.warn(
+            log_dir,
+            f"TensorBoard is not rendered, because {log_dir.value} is not on a volume that it can "
+            "share",
+            "mount a PersistentVolumeClaim or an NFS volume at this path, only in the training "
+            f"container of the {leader}",
+        )
         return
     image = config.get("image").value or builder.roles[leader]["image"]
     builder.put(("spec", "tensorboard", "logDir"), log_dir)
     builder.put(("spec", "tensorboard", "image"), config.get("image"), image)
     name = f"{builder.name}-tensorboard"
     # These fields are not rendered.
-    builder.report("tensorboard-ttl", config.get("ttlSecondsAfterJobFinished"), name=quote(name))
-    builder.report("tensorboard-ingress", config.get("ingressSpec"), name=name)
+    seconds, ingress = config.get("ttlSecondsAfterJobFinished"), config.get("ingressSpec")
+    message = f"KubeDL deletes TensorBoard {seconds.value} s after training; mlgen keeps it"
+    hint = f"to delete it, run kubectl delete deployment,service {quote(name)}"
+    builder.warn(seconds, message, hint)
+    message = "KubeDL creates an Ingress for TensorBoard; mlgen does not"
+    builder.warn(ingress, message, f"create one for the Service {name}, port 6006")
 
 
 def _share_volume(builder: Builder, leader: str, log_dir: SourceValue) -> bool:
@@ -176,7 +195,8 @@ def _share_volume(builder: Builder, leader: str, log_dir: SourceValue) -> bool:
     volume = mounted[name]
     without = [role for role in builder.roles if name not in builder.roles[role].get("volumes", {})]
     if without:
-        builder.report("shared-volume", log_dir, name=name, roles=", ".join(without))
+        roles = ", ".join(without)
+        builder.warn(log_dir, f"mlgen mounts the volume {name} of TensorBoard also in {roles}")
     path = builder.origins["spec", "roles", leader, "volumes", name]
     builder.put(("spec", "volumes", name), SourceValue(volume, path))
     for role in builder.roles.values():
@@ -194,11 +214,21 @@ MODEL_PATH_ENV = "KUBEDL_MODEL_PATH"
 def write_artifacts(builder: Builder) -> None:
     """Mount the storage of the model, and report fields for KubeDL's other controllers."""
     model, cache = builder.spec.get("modelVersion"), builder.spec.get("cacheBackend")
-    if model:
-        mounted = _mount_model(builder, model.get("storage"))
-        problem = "model-image" if mounted else "unmounted-model"
-        builder.report(problem, model, variable=MODEL_PATH_ENV)
-    builder.report("cache", cache, path=cache.get("mountPath").value or "its folder")
+    if model and _mount_model(builder, model.get("storage")):
+        message = "KubeDL builds an image of the model after training; mlgen does not"
+        builder.warn(model, message, "build the image in a later step")
+    else:
+        builder.warn(
+            model,
+            "KubeDL mounts this storage and builds an image of the model; mlgen does neither",
+            f"mount the storage in the templates, and set {MODEL_PATH_ENV} to the mount path",
+        )
+    path = cache.get("mountPath").value or "its folder"
+    builder.warn(
+        cache,
+        "KubeDL caches this data with Fluid and mounts it; mlgen does not",
+        f"mount a PersistentVolumeClaim with the data at {path} in the templates",
+    )
 
 
 def _mount_model(builder: Builder, storage: SourceValue) -> bool:

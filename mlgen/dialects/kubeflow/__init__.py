@@ -13,6 +13,7 @@ from mlgen.dialects._kubeflow_common import (
     Rules,
     dialect,
     drop_overwritten,
+    refuse_without_master,
     require_one,
     run_policy,
     write_all_workers,
@@ -31,6 +32,8 @@ ELASTIC_ENV = ("PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", *PET_ENV)
 TUNER_KEY = "tuner-server-key"
 """The pod template's annotation with the key of a tuner server."""
 
+AUTOSCALER = "the operator creates a HorizontalPodAutoscaler, which cannot scale a Job"
+
 PYTORCH_PORT = 23456
 """The default port of a PyTorchJob (pytorch_types.go, DefaultPort)."""
 
@@ -38,13 +41,13 @@ PYTORCH_PORT = 23456
 def write_job(builder: Builder, rules: Rules) -> None:
     """Write a job of any kind and version."""
     if not JOB_NAME.fullmatch(builder.name):
-        builder.report("job-name", SourceValue(builder.name, builder.origins["metadata", "name"]))
+        builder.refuse_name()
     if rules.list:
         write_list(builder, rules)
         return
     replica_types = write_roles(builder, rules)
     if rules.needs_master and "master" not in replica_types:
-        builder.report("no-master", builder.spec.get(rules.replica_field))
+        refuse_without_master(builder, builder.spec.get(rules.replica_field))
     elif rules.needs_master or rules.framework == "pytorch":
         require_one(builder, replica_types.get("master", NOTHING), "Master")
     if rules.framework == "tensorflow":
@@ -53,7 +56,7 @@ def write_job(builder: Builder, rules: Rules) -> None:
         _write_pytorch(builder, rules, replica_types)
     else:
         drop_overwritten(builder, rules.overwritten)
-        builder.report("autoscaler", builder.spec.get("elasticPolicy", "metrics"))
+        builder.warn(builder.spec.get("elasticPolicy", "metrics"), AUTOSCALER, "set replicas")
         _write_tuner_keys(builder, rules, replica_types)
     run_policy(builder, rules, replica_types)
     seconds = builder.spec.get("ttlSecondsAfterFinishing")
@@ -66,7 +69,8 @@ def _write_tensorflow(
     """Write the deciding role and the options of a TFJob."""
     leaders = [name for name in ("chief", "master") if name in replica_types]
     if len(leaders) > 1:
-        builder.report("two-leaders", replica_types["master"])
+        message = "Chief and Master are mutually exclusive"
+        builder.refuse(replica_types["master"], message, "remove one of them")
     if not leaders:
         write_all_workers(builder)
     builder.put(("spec", "options", "enableDynamicWorker"), builder.spec.get("enableDynamicWorker"))
@@ -99,7 +103,8 @@ def _write_tuner_keys(
         if rules.framework == "mxnet":
             builder.put(("spec", "options", "tunerServerKeys", role), key)
         if not rules.tuner_label:
-            builder.report("label", label, annotation=TUNER_KEY)
+            hint = f"set the annotation {TUNER_KEY} in the template's metadata"
+            builder.warn(label, "the operator ignores this field since v1", hint)
 
 
 def _elastic(
@@ -107,11 +112,12 @@ def _elastic(
 ) -> SourceValue | None:
     """Write the options of torchrun. Return its processes per node, or None if they are unset."""
     if "worker" not in replica_types:
-        builder.report("elastic-without-worker", elastic)
+        builder.refuse(elastic, "a Worker is required", "add a Worker, or remove elasticPolicy")
         return None
     processes, path = elastic.get("nProcPerNode"), ("spec", "options", "elasticPolicy")
     if builder.spec.get("nprocPerNode"):
-        builder.report("two-nprocs", processes)
+        message = "nProcPerNode and spec.nprocPerNode are mutually exclusive"
+        builder.refuse(processes, message, "keep spec.nprocPerNode")
     for name in ("minReplicas", "maxReplicas", "maxRestarts", "rdzvId"):
         builder.put((*path, name), elastic.get(name))
     pairs = {item.value["key"]: item.value["value"] for item in elastic.get("rdzvConf").items()}
@@ -119,7 +125,8 @@ def _elastic(
     if set(builder.roles) == set(replica_types):
         _count_master(builder, elastic)
         _rendezvous(builder, elastic)
-    builder.report("elastic-autoscaler", elastic.get("metrics"))
+    hint = "patch completions and parallelism of the Job together"
+    builder.warn(elastic.get("metrics"), AUTOSCALER, hint)
     return processes or None
 
 
@@ -133,7 +140,12 @@ def _count_master(builder: Builder, elastic: SourceValue) -> None:
     count = sum(role.get("replicas", 1) for role in builder.roles.values())
     maximum = elastic.get("maxReplicas")
     if "master" in builder.roles and maximum and maximum.value < count:
-        builder.report("uncounted-master", maximum, count=count)
+        builder.warn(
+            maximum,
+            "the operator does not count the Master in maxReplicas, so one replica would wait; "
+            f"mlgen sets maxReplicas to {count}",
+            "include the Master in maxReplicas",
+        )
         builder.put(path, maximum, count)
     elif not builder.data["spec"].get("options"):
         builder.put(path, elastic, count)
@@ -145,7 +157,12 @@ def _rendezvous(builder: Builder, elastic: SourceValue) -> None:
     drop_overwritten(builder, ELASTIC_ENV)
     backend, host, port = (elastic.get(f"rdzv{name}") for name in ("Backend", "Host", "Port"))
     if str(backend.value).startswith("etcd") and not host:
-        builder.report("etcd-without-host", backend)
+        builder.warn(
+            backend,
+            "without rdzvHost, torchrun looks for etcd at worker 0, which must run it",
+            "remove rdzvBackend, for the backend c10d, or add rdzvHost with the address of etcd",
+            code="launch",
+        )
     env: dict[str, tuple[SourceValue, str]] = {}
     if host and str(host.value).partition(".")[0] != f"{builder.name}-worker-0":
         number = port.value or worker.get("port", PYTORCH_PORT)

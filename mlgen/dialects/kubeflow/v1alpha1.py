@@ -37,7 +37,11 @@ def write_list(builder: Builder, rules: Rules) -> None:
         ("spec", "runPolicy", "cleanPodPolicy"), clean or builder.spec, clean.value or "All"
     )
     builder.put(("spec", "scheduling", "schedulerName"), builder.spec.get("schedulerName"))
-    builder.report("old-tensorboard", builder.spec.get("tensorboard"))
+    builder.warn(
+        builder.spec.get("tensorboard"),
+        "the operator runs TensorBoard with the image in tfImage; mlgen does not",
+        "set spec.tensorboard in the job file that mlgen convert prints",
+    )
 
 
 def _replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
@@ -47,7 +51,7 @@ def _replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
         named = next(filter(None, map(item.get, rules.list["type"])), NOTHING)
         name = named.value or rules.list["default"]
         if name.lower() in replica_types:
-            builder.report("duplicate-item", named or item, name=name)
+            builder.refuse(named or item, f"duplicate replica type {name}", "set replicas instead")
         replica_types[name.lower()] = item
     return replica_types
 
@@ -59,9 +63,14 @@ def _decider(builder: Builder, rules: Rules, roles: Iterable[str]) -> str:
     name = replica_name.value or rules.list["default"]
     source = replica_name or builder.spec.get("replicaSpecs")
     if name.lower() not in roles:
-        builder.report("no-decider", source, name=name, field=rules.list["decider"])
+        builder.refuse(
+            source,
+            f"training ends when the {name} ends, but there is no {name}",
+            f"add it, or name another replica type in terminationPolicy.{rules.list['decider']}",
+        )
     elif index.value:
-        builder.report("other-decider", index, field=rules.list["index"])
+        message = "only the first replica can determine the end of training"
+        builder.refuse(index, message, f"write {rules.list['index']}: 0")
     elif name != rules.roles[0]:
         builder.put(("spec", "successPolicy", "role"), source, name.lower())
         if builder.spec.get("cleanupPodPolicy").value != "None":
@@ -79,7 +88,7 @@ def _write_role(
         container = server | ({"image": image} if image else {})
         template = SourceValue({"spec": {"containers": [container]}}, template.path)
     if not template:
-        builder.report("no-template", replica_type)
+        builder.refuse(replica_type, "the pod template is missing", "add template")
         return
     main = main_container(builder, template, rules.container)
     if not main:

@@ -154,7 +154,11 @@ def _schedule(job: TrainJob, builder: Builder) -> None:
     scheduling = builder.data["spec"].get("scheduling", {})
     for gang in ("coscheduling", "volcano"):
         if policy.get(gang) and scheduling:
-            job.report("queue-and-group", policy, gang=gang)
+            job.warn(
+                policy,
+                f"Kueue admits all pods of the job together, so no PodGroup for {gang} is rendered",
+                f"for {gang} instead, remove the label kueue.x-k8s.io/queue-name",
+            )
         elif policy.get(gang):
             scheduling = builder.data["spec"].setdefault("scheduling", {"gang": gang})
             queue = builder.data["metadata"].get("annotations", {}).get(QUEUE)
@@ -163,7 +167,9 @@ def _schedule(job: TrainJob, builder: Builder) -> None:
             elif gang == "coscheduling":
                 seconds = policy.get(gang, "scheduleTimeoutSeconds").value
                 scheduling["scheduleTimeoutSeconds"] = seconds or TIMEOUT
-    job.report("network-topology", policy.get("volcano", "networkTopology"))
+    hint = "pass --set spec.scheduling.topology.key=LABEL to place all pods in one topology domain"
+    topology = policy.get("volcano", "networkTopology")
+    job.warn(topology, "networkTopology is not rendered", hint)
 
 
 def _unmerged(_: Builder) -> None:

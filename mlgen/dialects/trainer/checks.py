@@ -46,11 +46,24 @@ def _check_steps(job: TrainJob) -> None:
     for each in job.jobs():
         name, part = CONFIGURED.get(step(each)), step(each)
         if name and each.get("replicas").value not in (None, 1):
-            job.report("runtime-replicas", each.get("replicas"), step=part)
+            job.refuse(
+                each.get("replicas"),
+                f"the Job for the step {part} must have replicas: 1, as Trainer requires",
+                "set parallelism or numNodes for more pods",
+            )
         if name and not container(each, name):
-            job.report("runtime-container", each.get("name"), step=part, name=name)
+            job.refuse(
+                each.get("name"),
+                f'the Job for the step {part} has no container named "{name}", '
+                "which Trainer requires",
+                f'name its training container "{name}"',
+            )
     if job.trainer.value and not job.trained():
-        job.report("no-trainer", job.trainer, label=f"{STEP}: {TRAINER}", runtime=job.title)
+        job.warn(
+            job.trainer,
+            f"has no effect: no Job of the {job.title} has the label {STEP}: {TRAINER}",
+            "add the label to the metadata of a Job's template",
+        )
 
 
 def _check_initializers(job: TrainJob) -> None:
@@ -59,29 +72,53 @@ def _check_initializers(job: TrainJob) -> None:
         source, found = job.spec.get("initializer", part), job.find(name)
         mounts = container(found, name).get("volumeMounts").items()
         if not found:
-            job.report("no-initializer", source, name=name, runtime=job.title)
+            job.refuse(
+                source,
+                f'the {job.title} has no Job named "{name}", which Trainer requires here',
+                "use a runtime with this Job, or remove this field",
+            )
         elif "initializer" not in [mount.get("name").value for mount in mounts]:
-            job.report("initializer-volume", source, name=name, runtime=job.title)
+            job.refuse(
+                source,
+                f'the container {name} of the {job.title} mounts no volume named "initializer", '
+                "which Trainer requires; the data would be lost when the pod ends",
+                "add a volume named initializer to the runtime, and mount it in the Jobs "
+                f"{name} and node",
+            )
 
 
 def _check_policy(job: TrainJob) -> None:
     """Report ML policies that are not rendered, and variables that they reserve."""
-    job.report("flux", job.policy.get("flux"))
-    job.report("elastic-policy", job.policy.get("torch", "elasticPolicy"))
+    job.refuse(
+        job.policy.get("flux"),
+        "Trainer installs Flux in the pods, which mlgen does not",
+        "use a runtime with mlPolicy.mpi, or keep Trainer for this job",
+    )
+    job.warn(
+        job.policy.get("torch", "elasticPolicy"),
+        "has no effect in Trainer, and none in mlgen",
+        "for elastic training, write a job file with options.elasticPolicy",
+    )
     first, *others = [*filter(job.is_policy, POLICIES), ""]
     for name in filter(None, others):
-        job.report("two-policies", job.policy.get(name), first=first, second=name)
+        message = f"{first} and {name} are mutually exclusive"
+        job.refuse(job.policy.get(name), message, "remove one of them")
     reserved = read("trainer")["variables"].get(first, {}) if first != "jax" else {}
     if first == "mpi" and runtimes.version_of(job.runtime) in BEFORE_RESERVED:
         reserved = {}
     for item in job.trainer.get("env").items():
-        if item.get("name").value in reserved:
-            job.report("reserved-variable", item.get("name"), policy=first)
+        if (name := item.get("name").value) in reserved:
+            message = f"Trainer rejects {name}, which it sets itself with mlPolicy.{first}"
+            job.refuse(item.get("name"), message, "remove it")
     wanted = job.trainer.get("numProcPerNode")
     if isinstance(wanted.value, str) and first != "torch":
-        job.report("processes-number", wanted)
+        job.refuse(wanted, f"{wanted.value} is possible only with mlPolicy.torch", "write a number")
     if not job.policy:
-        job.report("no-policy", job.trainer.get("resourcesPerNode"), runtime=job.title)
+        job.warn(
+            job.trainer.get("resourcesPerNode"),
+            f"has no effect: the {job.title} has no mlPolicy",
+            "add mlPolicy to the runtime, or set resources in its template",
+        )
 
 
 def _patches(job: TrainJob) -> Iterator[tuple[list[Written], Written]]:
@@ -103,6 +140,7 @@ def _check_patch(job: TrainJob, targets: list[Written], pod: Written) -> None:
         for target in known:
             found = job.find(str(target.value))
             if not any(container(found, str(name.value), kind) for kind in CONTAINERS):
-                job.report("unknown-container", name, job=target.value)
+                job.refuse_container(name, target.value)
         if env.value and name.value in CONFIGURED.values():
-            job.report("patched-variables", env, name=name.value)
+            message = f"Trainer rejects variables of the container {name.value} here"
+            job.refuse(env, message, "set them in trainer.env or initializer")

@@ -3,7 +3,6 @@
 from shlex import quote
 from typing import Any
 
-from mlgen.dialects._schemas import PROBLEMS, read
 from mlgen.dialects.trainer.merge import Written, patched, tree
 from mlgen.problems import Collector, choice
 
@@ -45,10 +44,20 @@ class TrainJob:
         self.name = metadata.get("name") or metadata.get("generateName", "").rstrip("-.")
         self.counts: dict[str, Written] = {}
 
-    def report(self, name: str, source: Written, /, **values: object) -> None:
-        """Report a value, as a row of `problems.json`, unless it is not set."""
+    def refuse(self, source: Written, message: str, hint: str = "") -> None:
+        """Report an error about a value, unless it is not set; see `Builder.refuse`."""
         if source:
-            self.collector.add(source.problem(read(PROBLEMS)[name], **values))
+            self.collector.add(source.problem(message, hint))
+
+    def warn(self, source: Written, message: str, hint: str = "") -> None:
+        """Report a difference from Trainer, unless the value is not set; see `Builder.warn`."""
+        if source:
+            self.collector.add(source.problem(message, hint, warning=True))
+
+    def refuse_container(self, source: Written, job: object) -> None:
+        """Report the name of a container that a replicated Job does not have."""
+        message = f'the Job {job} of the runtime has no container named "{source.value}"'
+        self.refuse(source, message, "Trainer changes existing containers only")
 
     def jobs(self, part: str = "") -> list[Written]:
         """Return the replicated Jobs, or only those that a part of the TrainJob configures."""
@@ -81,8 +90,8 @@ class TrainJob:
         """Return True if the runtime has a replicated Job of this name; else report it."""
         names = [str(each.get("name").value) for each in self.jobs()]
         if name.value not in names:
-            hint = choice(str(name.value), names)
-            self.report("unknown-job", name, runtime=self.title, hint=hint)
+            message = f'the {self.title} has no Job named "{name.value}"'
+            self.refuse(name, message, choice(str(name.value), names))
         return name.value in names
 
     def is_policy(self, name: str) -> bool:

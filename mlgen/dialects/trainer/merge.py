@@ -1,13 +1,12 @@
 """Strategic merge patches that keep the file and line of every value."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from mlgen.dialects._builder import child
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.kubernetes.merge import KEYS, merged
-from mlgen.problems import Problem, from_row
+from mlgen.problems import Problem
 
 
 class Written(NamedTuple):
@@ -43,12 +42,10 @@ class Written(NamedTuple):
         mark = self.around
         return Written(value, Mark(mark.place, mark.key, None, mark.origin))
 
-    def problem(self, row: Mapping[str, Any], /, **values: object) -> Problem:
-        """Return the problem of a row about this value, with its place: see `from_row`."""
-        code: Any = "differs" if "warning" in row else "refused"
-        known = {"value": self.value} | values
-        problem = from_row(row, self.around.origin or (), code, **known)
-        return replace(problem, place=self.around.place)
+    def problem(self, message: str, hint: str, *, warning: bool = False) -> Problem:
+        """Return a problem of this value: Trainer rejects it, or a difference as a warning."""
+        path, place = self.around.origin or (), self.around.place
+        return Problem(path, message, "differs" if warning else "refused", hint, warning, place)
 
 
 def _below(mark: Mark, step: str | int) -> Mark:

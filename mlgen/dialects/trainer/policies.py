@@ -6,10 +6,9 @@ Sources, in kubeflow/trainer v2.3.0: pkg/runtime/framework/plugins/torch, with t
 
 from collections.abc import Callable, Iterable, Mapping
 from math import ceil
-from shlex import quote
 from typing import Any
 
-from mlgen.dialects._builder import Builder
+from mlgen.dialects._builder import Builder, no_ssh_keys
 from mlgen.dialects._schemas import read
 from mlgen.dialects.trainer.job import (
     CONTAINERS,
@@ -77,7 +76,7 @@ def apply(job: TrainJob) -> Callable[[Builder], None]:
             for kind in kinds:
                 job.patch_container(name, each.value, {"env": every}, kind)
             if not kinds:
-                job.report("unknown-container", each, job=name)
+                job.refuse_container(each, name)
     return lambda _: None
 
 
@@ -145,12 +144,16 @@ def _tune(job: TrainJob) -> None:
     known, reference = read("trainer")["torchtune"], job.spec.get("runtimeRef", "name")
     values, model = _values(job), torchtune_model(str(reference.value))
     if model not in known["models"]:
-        job.report("torchtune-model", reference, models=", ".join(known["models"]))
+        message = "Trainer finds no model for `tune run` in the name of the runtime"
+        hint = f"use a torchtune runtime with one of these models: {', '.join(known['models'])}"
+        job.refuse(reference, message, hint)
     elif values["nodes"] > 1 and model not in known["severalNodes"]:
-        job.report("torchtune-nodes", job.trainer.get("numNodes"), model=model)
+        message = f"Trainer trains {model} on one node only"
+        job.refuse(job.trainer.get("numNodes"), message, "write numNodes: 1")
     for argument in job.trainer.get("args").items():
         if argument.value.partition("=")[0] in known["runtimeArguments"]:
-            job.report("torchtune-argument", argument)
+            message = f"Trainer rejects {argument.value}, because the runtime sets this argument"
+            job.refuse(argument, message, "remove it")
     for each in job.runtime.get("spec", "template", "spec", "replicatedJobs").items():
         words = container(each, NODE).get("command").items() if step(each) == TRAINER else ()
         kept = [word for word in words if word.value.partition("=")[0] in known["runtimeArguments"]]
@@ -214,7 +217,7 @@ def _apply_mpi(job: TrainJob) -> Callable[[Builder], None]:
     for each in job.trained():
         job.patch_container(each, NODE, {"env": variables(job.trainer.get("env"))})
     runtime = job.spec.get("runtimeRef", "name")
-    job.report("trainer-keys", runtime, secret=secret, quoted=quote(secret), option=job.option)
+    job.warn(runtime, *no_ssh_keys("Trainer", secret, job.option))
     nodes = (NODE, LAUNCHER) if job.has_launcher_as_node else (NODE,)
     # The launcher's pod resolves its bare host name at once.
     domains = {NODE: f".{job.subdomain}", LAUNCHER: ""}

@@ -7,7 +7,6 @@ from dataclasses import replace
 from shlex import quote
 from typing import Any
 
-from mlgen.dialects._schemas import PROBLEMS, read
 from mlgen.dialects.trainer.merge import Written, written
 from mlgen.documents.document import Document, Mark
 from mlgen.documents.files import Text
@@ -46,7 +45,11 @@ def find(document: Document, runtimes: Iterable[Document], collector: Collector)
     copies = {_metadata(each, "name"): each for each in published(newest)}
     copies = copies if kind == CLUSTER else {}
     if name.value in copies:
-        collector.add(name.problem(read(PROBLEMS)["published-runtime"], version=newest))
+        message = "the runtime is not in the input; "
+        message += f"mlgen uses the one that Trainer {newest} publishes"
+        hint = "pass the runtime of your cluster with --runtime FILE, or the version of Trainer "
+        hint += f"with --runtime {newest}"
+        collector.add(name.problem(message, hint, warning=True))
         return copies[name.value]
     names = [str(_metadata(each, "name")) for each in known]
     elsewhere = [each for each in known if _metadata(each, "name") == name.value]
@@ -57,8 +60,8 @@ def find(document: Document, runtimes: Iterable[Document], collector: Collector)
     if elsewhere:
         hint = f"the one in the input is in the namespace {_metadata(elsewhere[0], 'namespace')}"
     where = f", and not among the runtimes of Trainer {newest}" if kind == CLUSTER else ""
-    row = read(PROBLEMS)["unknown-runtime"]
-    raise MlgenError([*collector.problems, name.problem(row, kind=kind, where=where, hint=hint)])
+    message = f'unknown {kind} "{name.value}": it is not in the input or in --runtime FILE{where}'
+    raise MlgenError([*collector.problems, name.problem(message, hint)])
 
 
 def _marked(runtime: Document) -> Document:

@@ -26,15 +26,13 @@ from mlgen.dialects.volcano.job import (
 )
 from mlgen.dialects.volcano.lifecycle import write_lifecycle
 from mlgen.kubernetes.pod_resources import GPU
+from mlgen.launch.line import Lines, container_lines
 from mlgen.topology import INDEX
 
 VOLCANO, DEFAULT = "volcano", "default-scheduler"
 
 HOSTFILE_FOLDER = "/etc/mpi"
 """The folder of the hostfile that the plugin mpi adds to all pods."""
-
-PROCESSES = r"\bmpi(?:run|exec)\b[^;&|]{0,500}?\s--?(?:np|n|c)[\s=](\d{1,6})\b"
-"""mpirun's number of processes in a command line."""
 
 PASSED_HOSTS = r"\s(?:-H|--?hosts?)[\s=]+[\"']?\$\{?MPI_HOST\b"
 """The variable MPI_HOST as mpirun's list of hosts."""
@@ -62,16 +60,28 @@ def write_scheduling(job: VolcanoJob) -> None:
         if name != VOLCANO:
             job.put(("spec", "scheduling", "schedulerName"), scheduler)
         keep = f", priorityClassName: {priority.value}" if priority else ""
-        job.report("needs-scheduler", source, name=name, keep=keep)
+        job.warn(
+            source,
+            f"without the scheduler {name}, the pods stay Pending",
+            f"if it is not installed, pass --set 'spec.scheduling={{gang: none{keep}}}'",
+        )
         if least < pods:
             source = spec.get("minAvailable") or spec
             job.put(("spec", "scheduling", "minMember"), source, max(1, least))
     elif queue:
-        job.report("ignored-queue", queue, scheduler=DEFAULT)
+        job.warn(
+            queue,
+            f"Volcano holds the job until its queue has capacity; {DEFAULT} ignores the queue",
+        )
     elif not scheduler and pods > 1:
         source = spec.get("minAvailable") or spec.get("tasks")
         count = f"all {pods}" if least == pods else f"{least} of the {pods}"
-        job.report("no-gang", source, count=count)
+        job.warn(
+            source,
+            f"Volcano starts {count} pods together or none; "
+            "Kubernetes starts each pod as soon as it fits",
+            "if Volcano is installed, pass --set spec.scheduling.gang=volcano",
+        )
     _write_placement(job)
 
 
@@ -95,16 +105,33 @@ def _write_placement(job: VolcanoJob) -> None:
             job.put(("spec", "scheduling", "topology", "tier"), tier)
             job.put(("spec", "scheduling", "topology", "mode"), network.get("mode"), mode)
         else:
-            job.report("hyper-node", network, mode=mode)
+            job.warn(
+                network,
+                "Volcano places all pods under one HyperNode; mlgen does not",
+                "pass the node label of your racks, as in --set "
+                f"'spec.scheduling.topology={{key: topology.kubernetes.io/zone, mode: {mode}}}'",
+            )
     for task in job.running:
         partitions, numa = task.source.get("partitionPolicy"), task.source.get("topologyPolicy")
         least = task.source.get("minAvailable")
         if partitions:
-            job.report("partitions", partitions)
+            job.warn(
+                partitions,
+                f"Volcano places {partitions.value['totalPartitions']} partitions of "
+                f"{partitions.value['partitionSize']} pods each; mlgen ignores partitions",
+            )
         if numa.value not in (None, "none") and not is_gang:
-            job.report("numa", numa)
+            job.warn(
+                numa,
+                "only Volcano's scheduler considers NUMA nodes when it places pods",
+                "use the kubelet's Topology Manager",
+            )
         if is_gang and len(job.running) > 1 and least and least.value < task.replicas:
-            job.report("available-of-task", least, role=task.role)
+            job.warn(
+                least,
+                f"Volcano needs {least.value} pods of {task.role} to start; "
+                "mlgen's minMember counts pods of all tasks",
+            )
 
 
 HOST_FILES = "/etc/volcano"
@@ -143,7 +170,11 @@ def write_additions(job: VolcanoJob) -> PodAdditions:
     if "mpi" in job.sources:
         _write_hostfile(job, additions)
     if "hcclrank" in job.sources:
-        job.report("hcclrank", job.sources["hcclrank"], index=INDEX)
+        job.warn(
+            job.sources["hcclrank"],
+            "Volcano annotates each pod with its rank, hccl/rankIndex; mlgen does not",
+            f"use the variable RANK, or write {INDEX} in the command",
+        )
     source = job.spec.get("plugins")
     job.put(("spec", "env"), source, additions.env)
     # Selectors outside of the job may use the labels that Volcano sets on pods.
@@ -169,7 +200,12 @@ def _write_claims(job: VolcanoJob, additions: PodAdditions) -> None:
             claim_name = f"{job.builder.name}-claim-{i}"
             job.put(("spec", "claims", claim_name), claim)
             if ttl:
-                job.report("kept-volume-claim", claim, seconds=ttl.value, name=quote(claim_name))
+                job.warn(
+                    claim,
+                    f"Volcano deletes the PersistentVolumeClaim {ttl.value} s after the job ends; "
+                    "mlgen keeps it",
+                    f"to delete it, run kubectl delete pvc {quote(claim_name)}",
+                )
         short_form = {"mountPath": mount["mountPath"], "pvc": claim_name}
         job.put(("spec", "volumes", mount["name"]), volume, short_form)
         additions.claim_mounts.append(mount)
@@ -212,8 +248,17 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
     option = f" -n {quote(str(namespace))}" if namespace else ""
     written = [job.argument("ssh", f"ssh-{name}-key") for name in ("private", "public")]
     first_key = next((key for key in written if key.value), None)
-    problem = "given-keys" if first_key else "no-keys"
-    job.report(problem, first_key or source, secret=secret, name=quote(secret), option=option)
+    if first_key:
+        job.warn(
+            first_key,
+            f"mlgen renders no SSH keys; the pods use the keys in the Secret {secret}",
+            f"run kubectl create secret generic{option} {quote(secret)} "
+            "--from-file=ssh-privatekey=… --from-file=ssh-publickey=…",
+        )
+    else:
+        message = f"Volcano creates the Secret {secret} with SSH keys; mlgen does not"
+        hint = f"run mlgen ssh-secret{option} {quote(secret)} | kubectl apply -f -"
+        job.warn(source, message, hint)
 
 
 def _write_hostfile(job: VolcanoJob, additions: PodAdditions) -> None:
@@ -244,15 +289,15 @@ def _task_of_mpi(job: VolcanoJob, name: str) -> Task:
     return next(task for task in job.tasks if task.name == job.argument("mpi", name).value)
 
 
-def _master_line(job: VolcanoJob) -> str:
-    """Return the command and arguments of the plugin mpi's master in one line."""
-    main = _task_of_mpi(job, "master").pod.get("containers", 0)
-    return " ".join([*(main.get("command").value or []), *(main.get("args").value or [])])
+def _master_lines(job: VolcanoJob) -> Lines:
+    """Return the commands of the plugin mpi's master."""
+    return container_lines(_task_of_mpi(job, "master").pod.get("containers", 0).value)
 
 
 def _slots(job: VolcanoJob) -> int:
     """Return the slots per worker that the processes in the master's command need; 0 if unknown."""
-    counts = [int(match[1]) for match in re.finditer(PROCESSES, _master_line(job))]
+    launches = _master_lines(job).launches
+    counts = [launch.number(launch.launcher.all_processes) or 0 for launch in launches]
     return -(-max(counts, default=0) // _task_of_mpi(job, "worker").replicas)
 
 
@@ -262,7 +307,7 @@ def _hosts_variable(job: VolcanoJob) -> str:
     If the command only passes it on as the list of hosts, with more processes than workers, each
     host also has its slots. Without a number, Open MPI starts one process per host.
     """
-    hosts, line, slots = job.hosts_of("mpi", "worker"), _master_line(job), _slots(job)
+    hosts, line, slots = job.hosts_of("mpi", "worker"), _master_lines(job).text, _slots(job)
     passed_on = len(re.findall(PASSED_HOSTS, line)) == line.count("MPI_HOST") > 0
     return ",".join(f"{host}:{slots}" if passed_on and slots > 1 else host for host in hosts)
 
@@ -292,7 +337,12 @@ def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
         kind = "statefulset" if task.restart == "Always" else "job"
         workload = quote(f"{kind}/{job.builder.name}-{task.name}")
         port = quote(str(job.argument("ray", "dashboardPort").value))
-        job.report("ray-service", job.sources["ray"], head=task.name, workload=workload, port=port)
+        service = f"{job.builder.name}-{task.name}-svc"
+        job.warn(
+            job.sources["ray"],
+            f"Volcano creates the Service {service} for the head; mlgen does not",
+            f"to reach the dashboard, run kubectl port-forward {workload} {port}",
+        )
     job.put((*path, "replicas"), task.source.get("replicas") or task.source, task.replicas)
 
 
@@ -370,7 +420,11 @@ def write_framework(job: VolcanoJob) -> None:
         containers = task.pod.get("containers")
         if len(containers.value) > 1:
             first = containers.value[0]["name"]
-            job.report("variables", containers, framework=framework, first=first)
+            job.warn(
+                containers,
+                f"Volcano sets the variables of {framework} in all containers; "
+                f"mlgen sets them in {first} only",
+            )
 
 
 def write_waits(job: VolcanoJob) -> None:
@@ -387,7 +441,11 @@ def write_waits(job: VolcanoJob) -> None:
         written = [name.value for name in task.dependencies]
         iteration = depends_on.get("iteration")
         if iteration.value == "any" and len(written) > 1:
-            job.report("any-dependency", iteration)
+            job.warn(
+                iteration,
+                "Volcano waits for any one of these tasks; mlgen waits for all of them",
+                "list only the task that starts first",
+            )
         waits = []
         for name in dict.fromkeys(dependencies[task.name]):
             if name in running:

@@ -21,7 +21,7 @@ from mlgen.bounds import JOB_PODS
 from mlgen.dialects._builder import Builder, SourceValue
 from mlgen.dialects._resource import Resource
 from mlgen.dialects._schemas import read
-from mlgen.kubernetes.names import DNS_1035
+from mlgen.kubernetes.names import DNS_1035, DNS_1035_WORDS
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import choice, did_you_mean, one_of
 
@@ -242,7 +242,7 @@ class VolcanoJob(Resource):
             if name in PLUGINS:
                 self.sources[name] = source
             else:
-                self.report("plugin", source, plugin=name, hint=choice(name, list(PLUGINS)))
+                self.refuse(source, f'unknown plugin "{name}"', choice(name, list(PLUGINS)))
         for implied, causes in TABLES["implied"].items():
             for cause in causes:
                 if cause in self.sources:
@@ -262,6 +262,7 @@ class VolcanoJob(Resource):
         https://pkg.go.dev/flag#hdr-Command_line_flag_syntax
         """
         defaults, items = PLUGINS[plugin], self.spec.get("plugins", plugin).items()
+        ignored = f"plugin {plugin} ignores this argument and all that follow"
         for item in items:
             name, equals, text = item.value.lstrip("-").partition("=")
             name = TABLES["aliases"].get(plugin, {}).get(name, name)
@@ -269,7 +270,8 @@ class VolcanoJob(Resource):
                 hint = "remove it: this plugin has no arguments"
                 if defaults:
                     hint = choice(f"--{name}", [f"--{option}" for option in defaults])
-                self.report("unknown-argument", item, plugin=plugin, hint=hint)
+                message = f"unknown argument {item.value}: {ignored}"
+                self.warn(item, message, hint, code="no-effect")
                 return
             default = defaults[name]
             is_bool = isinstance(default, bool)
@@ -278,9 +280,9 @@ class VolcanoJob(Resource):
             value = _value(text, default)
             if value is None:
                 wanted = "true or false" if is_bool else "a non-negative integer"
-                example = f"--{name}={str(default).lower()}"
-                values = {"plugin": plugin, "wanted": wanted, "name": name, "text": text}
-                self.report("argument", item, example=example, **values)
+                message = f'expected {wanted} for {name}, got "{text}": {ignored}'
+                hint = f"write a value such as --{name}={str(default).lower()}"
+                self.warn(item, message, hint, code="no-effect")
                 return
             self.arguments[plugin, name] = SourceValue(value, item.path)
 
@@ -290,7 +292,8 @@ class VolcanoJob(Resource):
         names = [task.name for task in self.tasks]
         for i, task in enumerate(self.tasks):
             if task.name in names[:i]:
-                self.report("duplicate-task", task.source.get("name"), name=task.name)
+                message = f'duplicate task name "{task.name}"'
+                self.refuse(task.source.get("name"), message, "rename one of the tasks")
             self._validate_task(task)
         self._validate_replicas()
         self._validate_dependencies(names)
@@ -302,66 +305,87 @@ class VolcanoJob(Resource):
         for policy in policies.items():
             events, code = event_names(policy), policy.get("exitCode")
             if bool(events) == bool(code):
-                self.report("events-or-code", policy, got="both" if code else "neither")
+                message = "expected either an event or an exit code, got "
+                message += "both" if code else "neither"
+                self.refuse(policy, message, "write only one of event, events and exitCode")
             for event in sorted(events):
                 if event in seen:
-                    self.report("duplicate-event", policy, event=event)
+                    self.refuse(policy, f"duplicate policy for {event}", "remove one of them")
             seen |= events
             if ANY in seen and len([event for event in seen if isinstance(event, str)]) > 1:
-                self.report("any-and-other-events", policy)
+                message = f'"{ANY}" and other events are mutually exclusive'
+                self.refuse(policy, message, f'remove "{ANY}" or the other events')
             if code.value == 0:
-                self.report("code-of-success", code)
+                hint = "write the exit code of a failure, 1 to 255"
+                self.refuse(code, "exit code 0 means success", hint)
             elif code.value in seen:
-                self.report("duplicate-code", code)
+                message = f"duplicate policy for exit code {code.value}"
+                self.refuse(code, message, "remove one of them")
             seen |= {code.value} if code else set()
 
     def _validate_task(self, task: Task) -> None:
         self._validate_policies(task.source.get("policies"))
         # In Volcano, names may also start with a digit.
         if not DNS_1035.match(task.name):
-            self.report("task-name", task.source.get("name"), name=task.name)
+            message = f'invalid task name "{task.name}"'
+            self.refuse(task.source.get("name"), message, f"use {DNS_1035_WORDS}")
         least, partitions = task.source.get("minAvailable"), task.source.get("partitionPolicy")
-        if least and least.value > task.replicas:
-            self.report("too-many-available", least, most=task.replicas, of=task.name)
+        self._validate_least(least, task.replicas, task.name)
         for name in ("hostname", "subdomain"):
-            if task.pod.get(name):
-                self.report("reserved", task.pod.get(name), name=name)
+            message = f"{name} is reserved: peers find a pod by its hostname and subdomain"
+            self.refuse(task.pod.get(name), message, "remove it")
         if task.restart not in RESTART_POLICIES:
             source = task.pod.get("restartPolicy")
-            self.report("restart-policy", source, hint=one_of(RESTART_POLICIES))
+            self.refuse(source, f'unknown restartPolicy "{source.value}"', one_of(RESTART_POLICIES))
         if partitions:
             pods = partitions.value["totalPartitions"] * partitions.value["partitionSize"]
             if pods != task.replicas:
-                self.report("partitions-product", partitions, pods=pods, task=task)
+                self.refuse(
+                    partitions,
+                    f"totalPartitions * partitionSize is {pods}, "
+                    f"but {task.name} has {task.replicas} replicas",
+                    "make the two numbers equal",
+                )
+
+    def _validate_least(self, least: SourceValue, replicas: int, of: str) -> None:
+        """Report a number of pods without which nothing starts, and which never exist."""
+        if least and least.value > replicas:
+            message = f"{least.value} is more than the {replicas} replicas of {of}"
+            self.refuse(least, message, f"write at most {replicas}")
 
     def _validate_replicas(self) -> None:
         """Report invalid numbers of replicas, and missing replicas of tasks that a plugin needs."""
         total, least = sum(task.replicas for task in self.tasks), self.spec.get("minAvailable")
         if total > JOB_PODS:
             largest = max(self.tasks, key=lambda task: task.replicas)
-            self.report("too-many-pods", largest.source.get("replicas"), total=total, most=JOB_PODS)
-        if least and least.value > total:
-            self.report("too-many-available", least, most=total, of="all tasks")
+            source = largest.source.get("replicas")
+            message = f"the job has {total:,} replicas; a cluster runs at most {JOB_PODS:,} pods"
+            self.refuse(source, message, "use fewer replicas", code="too-large")
+        self._validate_least(least, total, "all tasks")
         if not total:
-            self.report("no-replicas", self.spec.get("tasks"))
+            hint = "set replicas of at least one task"
+            self.refuse(self.spec.get("tasks"), "all tasks have 0 replicas", hint)
         running = {task.name for task in self.running}
         for plugin, arguments in TABLES["required"].items():
             for name in (self.argument(plugin, argument) for argument in arguments):
                 if name and name.value not in running:
-                    self.report("task-of-plugin", name, plugin=plugin, hint=_known(name, running))
+                    message = f'the plugin {plugin} needs a task "{name.value}" with replicas'
+                    self.refuse(name, message, _known(name, running))
 
     def _validate_dependencies(self, names: list[str]) -> None:
         """Report dependencies on unknown tasks, and cycles."""
         for dependency in (name for task in self.tasks for name in task.dependencies):
             if dependency.value not in names:
-                self.report("unknown-task", dependency, hint=_known(dependency, names))
+                message = f'unknown task "{dependency.value}"'
+                self.refuse(dependency, message, _known(dependency, names))
         try:
             graph = {task.name: {name.value for name in task.dependencies} for task in self.tasks}
             TopologicalSorter(graph).prepare()
         except CycleError as error:
             cycle = list(reversed(error.args[1]))
             source = self.spec.get("tasks", names.index(cycle[0]), "dependsOn")
-            self.report("cycle", source, cycle=" → ".join(cycle))
+            message = f"these tasks wait for each other: {' → '.join(cycle)}"
+            self.refuse(source, message, "remove one of the dependencies")
 
     def _validate_volumes(self) -> None:
         """Report volumes with no claim or two claims, and duplicate paths."""
@@ -369,10 +393,16 @@ class VolcanoJob(Resource):
         for volume in self.spec.get("volumes").items():
             path, named = volume.get("mountPath"), bool(volume.get("volumeClaimName").value)
             if path.value in seen:
-                self.report("duplicate-path", path)
+                hint = "change the mountPath of one of the two volumes"
+                self.refuse(path, f"duplicate mountPath {path.value}", hint)
             seen.add(path.value)
-            if named == bool(volume.get("volumeClaim")):
-                self.report("two-claims" if named else "no-claim", volume)
+            is_described = bool(volume.get("volumeClaim"))
+            if named and is_described:
+                message = "volumeClaimName and volumeClaim are mutually exclusive"
+                self.refuse(volume, message, "keep volumeClaimName")
+            elif not (named or is_described):
+                hint = "write the name of an existing PersistentVolumeClaim"
+                self.refuse(volume, "volumeClaimName is missing", hint)
 
 
 def _value(text: str, default: object) -> object:
@@ -401,7 +431,8 @@ def assign_roles(job: VolcanoJob) -> None:
         return
     framework, *others = frameworks
     if others:
-        job.report("two-frameworks", job.sources[others[0]], both=" and ".join(frameworks))
+        message = f"{' and '.join(frameworks)} are mutually exclusive"
+        job.refuse(job.sources[others[0]], message, "remove one of the plugins")
     arguments = TABLES["frameworks"][framework]
     roles = {job.argument(framework, argument).value: argument for argument in arguments}
     without_role = [task for task in job.tasks if task.name not in roles]
@@ -409,16 +440,32 @@ def assign_roles(job: VolcanoJob) -> None:
         master = job.argument(framework, "master")
         is_written = master and master.path != job.sources[framework].path
         if is_written and sum(task.replicas for task in job.tasks) > 1:
-            hint = _known(master, [task.name for task in job.tasks])
-            job.report("plugin-without-effect", master, plugin=framework, hint=hint)
+            job.warn(
+                master,
+                f'the plugin {framework} has no effect, because no task is named "{master.value}"',
+                _known(master, [task.name for task in job.tasks]),
+                code="no-effect",
+            )
         return
     job.framework = framework
     for task in without_role:
-        job.report("no-role", task.source, plugin=job.framework, task=task, roles=", ".join(roles))
+        job.refuse(
+            task.source,
+            f"the plugin {framework} has no role for the task {task.name}, "
+            f"only for {', '.join(roles)}",
+            "write the name of the task in the arguments of the plugin, move the task to a "
+            "separate job, or remove the plugin",
+        )
     for task in job.tasks:
         task.role = roles.get(task.name, task.name)
         if task.role != task.name:
-            job.report("renamed", task.source.get("name"), role=task.role)
+            name = job.builder.name
+            job.warn(
+                task.source.get("name"),
+                f"Volcano names the pods {name}-{task.name}-<i>; "
+                f"mlgen names them {name}-{task.role}-<i>",
+                "change the names in commands",
+            )
 
 
 def _has_effect(job: VolcanoJob, framework: str) -> bool:
@@ -453,8 +500,12 @@ def choose_deciders(job: VolcanoJob) -> None:
         ending = [task.role for task in tasks if task.restart != "Always"]
         together = len(ending) > len(likely) and not job.spec.get("minSuccess")
         roles = " and ".join(task.role for task in likely) + (" have" if likely[1:] else " has")
-        problem, source = "guessed-of-several" if together else "guessed", job.spec.get("tasks")
-        job.report(problem, source, roles=roles, ending=", ".join(ending))
+        hint = "add policies: [{event: TaskCompleted, action: CompleteJob}] to the deciding task"
+        if together:
+            hint += ", or, if all tasks complete, pass --set "
+            hint += f"'spec.successPolicy={{roles: [{', '.join(ending)}]}}'"
+        message = "Volcano ends the job when all tasks have finished; mlgen ends it when "
+        job.warn(job.spec.get("tasks"), message + roles, hint)
 
 
 def _serves(job: VolcanoJob, task: Task) -> bool:
@@ -493,5 +544,5 @@ def restart_as_jobs(job: VolcanoJob) -> None:
         is_rank = job.framework in TABLES["frameworks"] and task.role != "ps"
         if task.restart == "Always" and (is_rank or task in job.deciders):
             task.restart = "OnFailure"
-            if task.pod.get("restartPolicy"):
-                job.report("always-restarts", task.pod.get("restartPolicy"), role=task.role)
+            message = f"Volcano restarts {task.role} even after success; mlgen does not"
+            job.warn(task.pod.get("restartPolicy"), message, "write restartPolicy: OnFailure")

@@ -183,7 +183,12 @@ def _write_success(job: VolcanoJob) -> None:
         if job.any_decides:
             job.put((*path, "operator"), source, "Any")
     elif job.framework == "pytorch" and default and decider != default:
-        job.report("decided-by-master", source, role=decider.role, default=default)
+        job.warn(
+            source,
+            f"Volcano completes the job when {decider.role} completes; "
+            f"mlgen completes it when {default.role} does",
+            f"move this policy to the task {default.name}",
+        )
     elif len(tasks) > 1 and decider != default:
         job.put((*path, "role"), source, decider.role)
     has_workers = job.framework == "tensorflow" and decider.role == "worker"
@@ -191,7 +196,11 @@ def _write_success(job: VolcanoJob) -> None:
         job.put((*path, "replicas"), source, "All")
     min_success = job.spec.get("minSuccess")
     if min_success and len(tasks) > 1:
-        job.report("success-of-all-tasks", min_success, role=decider.role)
+        job.warn(
+            min_success,
+            "Volcano counts successful pods of all tasks; "
+            f"mlgen counts only pods of {decider.role}",
+        )
     if min_success and (len(tasks) == 1 or min_success.value < decider.replicas):
         job.put((*path, "replicas"), min_success)
     if not min_success and _tolerates_failures(job):
@@ -201,7 +210,13 @@ def _write_success(job: VolcanoJob) -> None:
         job.put(("spec", "roles", decider.role, "backoffLimitPerIndex"), source, 0)
         most = decider.replicas - least
         job.put(("spec", "roles", decider.role, "maxFailedIndexes"), source, most)
-        job.report("tolerated-failures", source, least=least, replicas=decider.replicas)
+        job.warn(
+            source,
+            f"Volcano completes the job when {least} of {decider.replicas} pods have succeeded, "
+            "even if the others fail; with mlgen, a failed replica fails the job",
+            f"to complete the job as soon as {least} pods have succeeded, "
+            f"pass --set spec.successPolicy.replicas={least}",
+        )
 
 
 def _write_cleanup(job: VolcanoJob) -> None:
@@ -264,49 +279,52 @@ def _report_differences(job: VolcanoJob, gang: Gang) -> None:
     events = TABLES["events"]
     policies = {policy.source.path: policy for task in job.running for policy in task.policies}
     for _, policy in sorted(policies.items()):
-        differences: dict[Event, tuple[str, Task]] = {}
+        differences: dict[Event, Difference] = {}
         for task in job.running:
             for event in policy.events:
                 applied = task.policy_for(event) if event in events else task.by_code.get(event)
                 if applied is policy or event in OF_THE_JOB:
-                    problem = _difference(job, gang, policy, event, task)
-                    if problem:
-                        differences.setdefault(event, (problem, task))
+                    difference = _difference(job, gang, policy, event, task)
+                    if difference:
+                        differences.setdefault(event, difference)
         timeout, does = policy.source.get("timeout"), TABLES["actions"][policy.action]
         if differences:
-            when = [events.get(event, f"a pod exits with code {event}") for event in differences]
-            problem, task = next(iter(differences.values()))
-            job.report(
-                problem,
-                policy.source,
-                does=does,
-                # `*` matches all events, but PodPending only with a timeout.
-                when=f"when {' or '.join(when)}" if len(when) < len(events) - 1 else "on any event",
-                role=task.role,
-                gang="the job" if gang.action == "RestartJob" else task.role,
-                deciders=" or ".join(other.role for other in job.deciders),
-                others=" or ".join(other.role for other in job.deciders if other is not task),
-            )
+            causes = [events.get(event, f"a pod exits with code {event}") for event in differences]
+            # `*` matches all events, but PodPending only with a timeout.
+            is_any = len(causes) >= len(events) - 1
+            when = "on any event" if is_any else f"when {' or '.join(causes)}"
+            instead, hint = next(iter(differences.values()))
+            job.warn(policy.source, f"Volcano {does} {when}; {instead}", hint)
         elif timeout and events.keys() & set(policy.events) - {"PodPending"}:
-            job.report("immediately", timeout, does=does)
+            job.warn(timeout, f"Volcano {does} after {timeout.value}; mlgen does so immediately")
 
 
 OF_THE_JOB = ("Unknown", "JobUpdated")
 """Events of the job as a whole. Policies of a task do not match them."""
 
 
-def _difference(job: VolcanoJob, gang: Gang, policy: Policy, event: Event, task: Task) -> str:
-    """Return the name of the problem if the rendered job reacts differently to an event, else "".
+Difference = tuple[str, str]
+"""What happens in the rendered job instead, and a hint; "" for no hint."""
 
-    There is no problem if Volcano does not react to the event.
+
+def _difference(
+    job: VolcanoJob, gang: Gang, policy: Policy, event: Event, task: Task
+) -> Difference | None:
+    """Return the difference if the rendered job reacts differently to an event, else None.
+
+    There is none if Volcano does not react to the event.
     """
     ends, restarts = policy.action in ENDS, policy.action in RESTARTS
     if event == "PodPending":
-        return "" if ends and _pending_bound(job.running) is not None else "keeps-pending"
+        hint = "set a limit: --set spec.runPolicy.giveUpAfter.pendingSeconds=3600"
+        is_limited = ends and _pending_bound(job.running) is not None
+        return None if is_limited else ("Kubernetes keeps it pending", hint)
     if event == "TaskCompleted" and policy.action == "CompleteJob":
-        return "" if task in job.deciders else "completes-with-others"
+        deciders = " or ".join(other.role for other in job.deciders)
+        instead = f"mlgen completes it when {deciders} completes"
+        return None if task in job.deciders else (instead, "")
     if event in ("TaskCompleted", *OF_THE_JOB):
-        return "does-nothing"
+        return "Kubernetes does nothing", ""
     if event == "TaskFailed" and task.restart != "OnFailure":
         return _after_crashes(job, policy, task)
     fails = event != "PodEvicted" and task.restart == "Never"
@@ -316,38 +334,43 @@ def _difference(job: VolcanoJob, gang: Gang, policy: Policy, event: Event, task:
     return _after_restart(job, gang, policy, task, with_gang=with_gang)
 
 
-def _after_crashes(job: VolcanoJob, policy: Policy, task: Task) -> str:
+def _after_crashes(job: VolcanoJob, policy: Policy, task: Task) -> Difference | None:
     """Return the difference after too many container restarts. Never has no such restarts."""
-    if task.restart == "Never":
-        return ""
-    if policy.action not in ENDS:
-        return "keeps-restarting"
-    return "" if _crash_bound(job.running) == _crash_bound([task]) else "crashes-without-bound"
+    ends, hint = policy.action in ENDS, "set a limit: --set spec.runPolicy.giveUpAfter.crashes=5"
+    if task.restart == "Never" or (ends and _crash_bound(job.running) == _crash_bound([task])):
+        return None
+    return "Kubernetes keeps restarting them", hint if ends else ""
 
 
-def _after_failure(job: VolcanoJob, policy: Policy, task: Task) -> str:
+def _after_failure(job: VolcanoJob, policy: Policy, task: Task) -> Difference | None:
     """Return the difference after a failed role.
 
     Another role may complete the job. If mlgen guesses the deciders, other pods then continue.
     """
     if policy.action not in ENDS:
-        return "role-fails-alone" if policy.action in TOGETHER else "role-fails"
+        hint = "to restart them after each failure, write restartPolicy: Never and event: PodFailed"
+        return f"in Kubernetes, {task.role} fails", hint if policy.action in TOGETHER else ""
     if job.any_decides and len(job.deciders) > 1 and task in job.deciders:
-        return "goes-on"
-    return "others-continue" if job.is_guess and not job.spec.get("minSuccess") else ""
+        others = " or ".join(other.role for other in job.deciders if other is not task)
+        return f"mlgen continues until {others} completes", ""
+    if job.is_guess and not job.spec.get("minSuccess"):
+        hint = "to stop them, pass --set spec.runPolicy.cleanPodPolicy=Running"
+        return "mlgen ends it, but its other pods continue", hint
+    return None
 
 
 def _after_restart(
     job: VolcanoJob, gang: Gang, policy: Policy, task: Task, *, with_gang: bool
-) -> str:
+) -> Difference | None:
     """Return the difference after a pod is replaced, alone or with the gang."""
     action = _action(job, policy, task)
     if task in gang.tasks and action == gang.action:
-        return ""
+        return None
     if with_gang:
-        return "restarts-gang"
+        restarted = "the job" if gang.action == "RestartJob" else task.role
+        return f"mlgen restarts all pods of {restarted}", ""
     if action == "RestartPod":
-        return ""
-    if policy.action not in TOGETHER or _tolerates_failures(job):
-        return "replaces-pod"
-    return "replaces-pod-of-several"
+        return None
+    hint = "to restart all pods of the job together, pass --set spec.runPolicy.restartScope=All"
+    together = policy.action in TOGETHER and not _tolerates_failures(job)
+    return "Kubernetes replaces only that pod", hint if together else ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.checks.peers import unknown_peers
+from mlgen.checks.peer_addresses import unknown_peer
 from mlgen.checks.pods import Objects
 from mlgen.topology import INDEX_NAME
 
@@ -44,7 +44,7 @@ def job(value, namespace=None, parallelism=3, data=None):
     ],
 )
 def test_correct_addresses_and_other_texts_are_accepted(value):
-    assert [] == list(unknown_peers(job(value)))
+    assert [] == list(unknown_peer(job(value)))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_correct_addresses_and_other_texts_are_accepted(value):
     ],
 )
 def test_wrong_addresses_are_reported_once_per_role(value, code, message):
-    (each,) = unknown_peers(job(value, namespace="y"))
+    (each,) = unknown_peer(job(value, namespace="y"))
 
     assert (code, True) == (each.problem.code, each.problem.message.startswith(message))
     assert ("spec", "roles", "worker") == each.problem.path
@@ -115,12 +115,12 @@ def test_a_name_that_is_listed_before_it_is_dialled_is_reported():
     env = workers.items[0]["spec"]["template"]["spec"]["containers"][0]["env"]
     env.insert(0, {"name": "MLGEN_PEERS", "value": "a-worker-0"})
 
-    assert ["no-such-peer"] == [each.problem.code for each in unknown_peers(workers)]
+    assert ["no-such-peer"] == [each.problem.code for each in unknown_peer(workers)]
 
 
 @pytest.mark.parametrize(("parallelism", "count"), [(2, 1), (3, 0), (0, 0)])
 def test_all_peers_must_run_at_the_same_time_unless_the_job_is_suspended(parallelism, count):
-    assert count == len(list(unknown_peers(job("a-worker-2.a", parallelism=parallelism))))
+    assert count == len(list(unknown_peer(job("a-worker-2.a", parallelism=parallelism))))
 
 
 SERVICE = {
@@ -147,7 +147,7 @@ ALIAS = {**SERVICE, "metadata": {"name": "a-master-0", "labels": {}}}
 )
 def test_a_service_of_the_name_leads_to_a_replica(value, service, codes):
     workers = job(value, namespace="y")
-    reported = unknown_peers(Objects("a", [*workers.items, service]))
+    reported = unknown_peer(Objects("a", [*workers.items, service]))
 
     assert codes == [each.problem.code for each in reported]
 
@@ -157,7 +157,7 @@ def test_replicas_that_an_elastic_job_can_have_exist(limit, count):
     workers = job("a-worker-4.a")
     workers.items[0]["metadata"]["annotations"] = {"mlgen.dev/max-replicas": limit}
 
-    assert count == len(list(unknown_peers(workers)))
+    assert count == len(list(unknown_peer(workers)))
 
 
 @pytest.mark.parametrize(
@@ -171,6 +171,6 @@ def test_replicas_that_an_elastic_job_can_have_exist(limit, count):
     ],
 )
 def test_files_are_checked_except_scripts_and_the_hosts_of_elastic_jobs(key, text, count):
-    reported = list(unknown_peers(job("", data={key: text})))
+    reported = list(unknown_peer(job("", data={key: text})))
 
     assert [("data", key)] * count == [each.path for each in reported]

@@ -1,9 +1,9 @@
-"""The launcher that a role's command line runs, with its options."""
+"""The commands of a role, and the launchers that they run, with their options."""
 
 import pytest
 
-from mlgen.frameworks._launch import LAUNCHERS, launches_of, scripts_of, words_of
 from mlgen.jobfile.model import RoleSpec
+from mlgen.launch.line import LAUNCHERS, Line, Lines, lines_of
 
 COMMANDS = {
     "torchrun --nnodes=2 --nproc-per-node 8 train.py --lr 1": (
@@ -112,7 +112,7 @@ TEXTS = {
 
 def test_options_and_script():
     for line, expected in COMMANDS.items():
-        (launch,) = launches_of(RoleSpec("worker", command=tuple(line.split())))
+        launch = Line(tuple(line.split())).launch
         program, options, script = expected
         assert (launch.program, dict(launch.options), " ".join(launch.script)) == (
             program,
@@ -123,13 +123,13 @@ def test_options_and_script():
 
 def test_other_programs_are_no_launchers():
     for line in NONE:
-        assert launches_of(RoleSpec("worker", command=tuple(line.split()))) == ()
+        assert Lines(line.split()).launches == ()
 
 
 def test_launchers_in_the_text_of_a_shell():
     for shell in [("sh", "-c"), ("/bin/bash", "-euo", "pipefail", "-c")]:
         for text, programs in TEXTS.items():
-            launches = launches_of(RoleSpec("worker", command=shell, args=(text,)))
+            launches = lines_of(RoleSpec("worker", command=shell, args=(text,))).launches
             assert [launch.program for launch in launches] == programs
             assert all(launch.path == ("args", 0) for launch in launches)
             if "nnodes" in text:
@@ -138,7 +138,7 @@ def test_launchers_in_the_text_of_a_shell():
 
 def test_values_that_are_known_only_at_run_time_are_not_literal():
     words = ("torchrun", "--nnodes=$N", "--nproc_per_node=gpu", "--master_port=1", "a.py")
-    (launch,) = launches_of(RoleSpec("worker", command=words))
+    launch = Line(words).launch
     assert (launch.literal("nnodes"), launch.literal("nproc_per_node")) == (None, "gpu")
     assert (launch.number("nproc_per_node"), launch.number("master_port")) == (None, 1)
     assert (launch.literal("absent"), launch.number("absent")) == (None, None)
@@ -152,15 +152,15 @@ def test_a_template_replaces_command_or_args():
         args=("--nnodes=2",),
         templates=({"metadata": {}}, {"spec": {"containers": containers}}),
     )
-    assert words_of(spec) == ("torchrun", "--nnodes=3", "a")
-    (launch,) = launches_of(spec)
+    assert lines_of(spec).words == ("torchrun", "--nnodes=3", "a")
+    (launch,) = lines_of(spec).launches
     assert (launch.number("nnodes"), launch.place("--nnodes")) == (3, ("template",))
     removed = RoleSpec(
         "w",
         args=("a",),
         templates=({"spec": {"containers": [{"name": "main", "args": None, "command": ["b"]}]}},),
     )
-    assert words_of(removed) == ("b",)
+    assert lines_of(removed).words == ("b",)
 
 
 FILES = {
@@ -186,7 +186,7 @@ FILES = {
 def test_launchers_in_the_scripts_of_the_job_file(words, folder, programs):
     volumes = {"code": {"mountPath": "/scripts/", "files": FILES}}
     spec = RoleSpec("worker", command=words, working_dir=folder, volumes=volumes)
-    launches = launches_of(spec)
+    launches = lines_of(spec).launches
     assert [launch.program for launch in launches] == programs
     assert {launch.path[:3] for launch in launches} <= {("volumes", "code", "files")}
 
@@ -194,19 +194,19 @@ def test_launchers_in_the_scripts_of_the_job_file(words, folder, programs):
 def test_scripts_that_run_each_other_are_read_once():
     volumes = {"v": {"mountPath": "/", "files": {"a": "sh /b; sh /a", "b": "sh /a"}}}
     spec = RoleSpec("worker", command=("sh", "/a"), volumes=volumes)
-    assert [script.text for script in scripts_of(spec)] == ["sh /b; sh /a", "sh /a"]
+    assert [script.text for script in lines_of(spec).scripts] == ["sh /b; sh /a", "sh /a"]
 
 
 def test_a_long_chain_of_scripts_is_read_in_part():
     files = {f"s{number}": f"sh /s{number + 1}; sh /s{number + 1}" for number in range(2000)}
     volumes = {"v": {"mountPath": "/", "files": files}}
     spec = RoleSpec("worker", command=("sh", "/s0"), volumes=volumes)
-    assert 10 < len(scripts_of(spec)) < 100
+    assert 10 < len(lines_of(spec).scripts) < 100
 
 
 def test_the_place_of_the_first_option_that_a_text_names():
     words = ("mpirun", "-n", "2", "--hostfile=h", "a")
-    (launch,) = launches_of(RoleSpec("launcher", command=words[:1], args=words[1:]))
+    (launch,) = lines_of(RoleSpec("launcher", command=words[:1], args=words[1:])).launches
     assert launch.place("write -np 4, not --hostfile") == ("args", 0)
     assert launch.place("--hostfile=h is wrong") == ("args", 2)
     assert launch.place("write --host") == ("command", 0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.kubernetes.sidecars import is_sidecar, may_be_sidecar
+from mlgen.launch.sidecars import is_sidecar, may_be_sidecar
 
 
 def shell(text):

@@ -4,15 +4,17 @@ A pod of a Job completes when all of its containers have ended. Only native side
 containers with `restartPolicy: Always`) are stopped by Kubernetes when the others have ended:
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
 
-`schemas/kubernetes/sidecars.json` lists programs that serve or ship data until they are stopped.
+`schemas/launch/sidecars.json` lists programs that serve or ship data until they are stopped.
 The names match commands, containers and images.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from mlgen.launch.line import container_lines
 from mlgen.resources import table
+from mlgen.shell import program
 
 ONE_SHOT = re.compile(r"--?(once|one-time|oneshot|version|help)\b")
 """Options that make a known program exit by itself."""
@@ -38,7 +40,7 @@ ROLES = re.compile(
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:
     """Return whether a container clearly runs forever, judged by its program or command."""
-    text = " ".join(_words(container))
+    text = container_lines(container).text
     endless = ENDLESS.search(text) or _follows(text)
     if endless:
         return not (ENDS.search(text) or BACKGROUND.search(text, endless.end()))
@@ -56,7 +58,7 @@ def _follows(text: str) -> re.Match[str] | None:
 
 def may_be_sidecar(container: Mapping[str, Any]) -> bool:
     """Return whether a container may run forever, judged by its name, ports and probes."""
-    if ONE_SHOT.search(" ".join(_words(container))):
+    if ONE_SHOT.search(container_lines(container).text):
         return False
     serves = any(container.get(name) for name in ("ports", "livenessProbe", "readinessProbe"))
     return serves or any(ROLES.search(name) for name in _names(container))
@@ -64,17 +66,12 @@ def may_be_sidecar(container: Mapping[str, Any]) -> bool:
 
 def _is_known(container: Mapping[str, Any]) -> bool:
     command = container.get("command") or []
-    program = str(command[0]).rpartition("/")[2] if command else ""
     # A command, such as a shell, may use the image for another purpose.
-    names = [program] if command else _names(container)
-    return any(name in table("kubernetes/sidecars") for name in names)
+    names = [program(str(command[0]))] if command else _names(container)
+    return any(name in table("launch/sidecars") for name in names)
 
 
 def _names(container: Mapping[str, Any]) -> list[str]:
     """Return the name of a container, and of its image without registry, tag and digest."""
     image = str(container.get("image") or "").partition("@")[0].rpartition("/")[2]
     return [str(container.get("name") or ""), image.partition(":")[0]]
-
-
-def _words(container: Mapping[str, Any]) -> Sequence[str]:
-    return [str(word) for name in ("command", "args") for word in container.get(name) or []]

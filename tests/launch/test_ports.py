@@ -2,8 +2,8 @@
 
 import pytest
 
-from mlgen.frameworks._launch import rendezvous_port, ssh_port, sshd_port
 from mlgen.jobfile.model import RoleSpec, WaitFor
+from mlgen.launch.line import rendezvous_port, ssh_port, sshd_port
 
 TORCHRUN = "sh -c exec&torchrun&--rdzv_endpoint=$MASTER_ADDR:29500&--rdzv_backend=c10d&a.py"
 TORCHRUN = tuple(word.replace("&", " ") for word in TORCHRUN.split())

@@ -17,6 +17,7 @@ from mlgen.checks.pods import (
     Pods,
     Text,
     in_jobset,
+    of_manifests,
     role_path,
     texts,
 )
@@ -71,10 +72,22 @@ class Address(NamedTuple):
         return [f"{self.prefix}{index}" for index in ends]
 
 
-def unknown_peers(job: Objects) -> Iterator[Located]:
-    """Yield a problem for each address of a missing replica or of a port that is not forwarded.
+@of_manifests
+def unknown_peer(job: Objects) -> Iterator[Located]:
+    """Report the address of a missing replica, or of a port that is not forwarded.
 
     Addresses that differ only in the index are reported together, at the first one.
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        env: {CACHE: "example-worker-2.example:6379"}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py]
+        env: {CACHE: "example-worker-1.example:6379", OTHER: "b-worker-9.b", FILE: /a-worker-9}
+        roles: {worker: {replicas: 2}}
     """
     directory = Directory(job)
     seen: set[tuple[Address, tuple[str, ...], bool]] = set()

@@ -1,0 +1,260 @@
+"""Rules about the start and the end of a job: waits, deadlines, success and cleanup."""
+
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
+
+from mlgen.contradictions._registry import of_jobs
+from mlgen.problems import Problem, ValuePath, did_you_mean, error, warning
+from mlgen.topology import Topology
+
+
+def unknown_role(path: ValuePath, name: str, roles: Iterable[str]) -> Problem:
+    """Return the error of a name that no role of the job has."""
+    known = sorted(set(roles))
+    hint = did_you_mean(name, known) or f"the roles are {', '.join(known)}"
+    return error(path, f'the job has no role "{name}"', hint)
+
+
+@of_jobs
+def wait_cycle(topology: Topology) -> Iterator[Problem]:
+    """Report roles that wait for each other to start or to listen, so none can start.
+
+    A wait for a name ends as soon as the pod has an address, so it blocks no role, unless the
+    awaited role gets pods only once another role is complete or ready. A role may also wait for the
+    port of its own first replica, which itself waits only for its own name.
+
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles:
+          learner: {port: 7000, waitFor: [{role: actor, until: port}]}
+          actor: {port: 7001, restartPolicy: Always, waitFor: [{role: learner, until: port}]}
+    right:
+        framework: generic
+        command: [python, train.py]
+        roles:
+          learner: {port: 7000}
+          actor: {port: 7001, restartPolicy: Always, waitFor: [{role: learner, until: port}]}
+    """
+    graph: dict[str, set[str]] = {}
+    ordered = {role.name for role in topology.roles if role.orders}
+    for role in topology.roles:
+        awaited, alone = graph.setdefault(role.name, set()), True
+        for order in role.orders:
+            awaited.add(order.role)
+        for wait in role.waits:
+            is_other = wait.role != role.name
+            if wait.port is not None or (is_other and (wait.started or wait.role in ordered)):
+                awaited.add(wait.role)
+            alone = alone and wait.hosts.count == 1
+        if alone:
+            awaited.discard(role.name)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as cycle:
+        names = cycle.args[1][::-1]
+        message = f"these roles wait for each other to start: {' → '.join(names)}"
+        hint = "break the cycle with until: name, or with waitFor: []"
+        yield error(("roles", names[0], "waitFor"), message, hint, "wait-cycle")
+
+
+@of_jobs
+def never_starts(topology: Topology) -> Iterator[Problem]:
+    """Report a role that waits for a state that another role does not reach.
+
+    Kueue admits a job when all of its pods exist. A role that waits for a state has no pods before.
+
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles:
+          server: {restartPolicy: Always}
+          trainer: {waitFor: [{role: server, until: Complete}]}
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles:
+          trainer: {}
+          evaluator: {waitFor: [{role: trainer, until: Complete}]}
+        successPolicy: {role: trainer}
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles:
+          server: {restartPolicy: Always}
+          trainer: {waitFor: [{role: server, until: Ready}]}
+        scheduling: {gang: kueue, queue: research}
+    right:
+        framework: generic
+        command: [python, train.py]
+        roles:
+          trainer: {}
+          evaluator: {waitFor: [{role: trainer, until: Complete}]}
+        successPolicy: {roles: [trainer, evaluator]}
+    """
+    job = topology.job
+    for role in topology.roles:
+        path = ("roles", role.spec.name, "waitFor")
+        for order in role.orders:
+            (other, *_) = [each for each in topology.roles if each.name == order.role]
+            if job.scheduling.gang == "kueue" and not job.jobset:
+                yield error(
+                    path,
+                    f"until: {order.until} cannot be used with gang: kueue, because Kueue admits"
+                    " a job when all of its pods exist",
+                    "write until: name or until: port, or render with --as jobset",
+                )
+            elif not job.watched or order.until != "Complete":
+                continue
+            elif other.endless:
+                message = f"{other.name} runs until it is stopped, so it is never complete"
+                yield error(path, message, "write until: Ready")
+            elif other.decides and topology.decides == "one":
+                yield error(
+                    path,
+                    f"the job ends when {other.name} is complete, so {role.name} would never start",
+                    f"set successPolicy.roles: [{other.name}, {role.name}]",
+                )
+
+
+@of_jobs
+def deadline_before_wait(topology: Topology) -> Iterator[Problem]:
+    """Report a deadline that ends a job before the wait for peers can report the missing peers.
+
+    wrong:
+        framework: jax
+        command: [python, train.py]
+        roles: {worker: {replicas: 2}}
+        wait: {timeoutSeconds: 600}
+        runPolicy: {activeDeadlineSeconds: 300}
+    right:
+        framework: jax
+        command: [python, train.py]
+        roles: {worker: {replicas: 2}}
+        wait: {timeoutSeconds: 600}
+        runPolicy: {activeDeadlineSeconds: 3600}
+    """
+    job, timeout = topology.job, topology.job.wait.timeout_seconds
+    if timeout is None:
+        return
+    for role in topology.roles:
+        path: ValuePath = ("roles", role.spec.name)
+        deadline = role.spec.active_deadline_seconds
+        if deadline is None:
+            path, deadline = ("runPolicy",), job.run_policy.active_deadline_seconds
+        if (role.waits or role.helpers) and deadline is not None and deadline <= timeout:
+            yield warning(
+                (*path, "activeDeadlineSeconds"),
+                f"the deadline, {deadline} s, must be longer than the wait for peers, {timeout} s,"
+                " or missing peers are not reported",
+                f"write more than {timeout}, or lower wait.timeoutSeconds",
+            )
+
+
+@of_jobs
+def deciding_roles(topology: Topology) -> Iterator[Problem]:
+    """Report deciding roles that do not exist, never succeed, or contradict other fields.
+
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles: {trainer: {}, evaluator: {}}
+        successPolicy: {role: trainer, roles: [trainer, evaluator]}
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles: {trainer: {}}
+        successPolicy: {operator: Any}
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles: {trainer: {}, server: {restartPolicy: Always}}
+        successPolicy: {roles: [trainer, server]}
+    right:
+        framework: generic
+        command: [python, train.py]
+        roles: {trainer: {}, evaluator: {}}
+        successPolicy: {roles: [trainer, evaluator], operator: Any}
+    """
+    policy, path = topology.job.success_policy, ("successPolicy", "roles")
+    if policy.roles and (policy.role or policy.replicas is not None):
+        message = "roles is mutually exclusive with role and replicas"
+        yield error(path[:1], message, "remove role and replicas")
+    if policy.operator == "Any" and not policy.roles:
+        message = "operator has no effect without roles"
+        yield warning(path[:1], message, "add roles", "no-effect")
+    known = {role.name: role.endless for role in topology.roles} if policy.roles else {}
+    for name in policy.roles:
+        if name not in known:
+            yield unknown_role(path, name, known)
+        elif known[name]:
+            message = f"{name} runs until it is stopped, so it never succeeds"
+            yield error(path, message, f"remove {name}")
+
+
+@of_jobs
+def replicas_that_succeed(topology: Topology) -> Iterator[Problem]:
+    """Report a number of replicas that must succeed, which the deciding Job cannot count.
+
+    wrong:
+        framework: jax
+        command: [python, train.py]
+        roles: {worker: {replicas: 2}}
+        successPolicy: {replicas: 3}
+    wrong:
+        framework: jax
+        command: [python, train.py]
+        roles: {worker: {replicas: 4}}
+        network: {host: true}
+        successPolicy: {replicas: 2}
+    right:
+        framework: jax
+        command: [python, train.py]
+        roles: {worker: {replicas: 4}}
+        successPolicy: {replicas: 2}
+    """
+    required, path = topology.job.success_policy.replicas, ("successPolicy", "replicas")
+    if required in (None, "First", "All"):
+        return
+    decider = next((role for role in topology.roles if role.decides), None)
+    if decider is None:
+        return
+    replicas = sum(role.replicas for role in topology.roles if role.name == decider.name)
+    if decider.host_ports and replicas > 1:
+        message = (
+            "with host networking, each replica has its own Job, so replicas cannot be a number"
+        )
+        yield error(path, message, "write All or First")
+    if int(required) > replicas:
+        message = f"{required} replicas must succeed, but the deciding role has only {replicas}"
+        yield error(path, message, f"write at most {replicas}")
+
+
+@of_jobs
+def nothing_to_stop(topology: Topology) -> Iterator[Problem]:
+    """Report cleanPodPolicy All in a job of which no pod keeps running after training ends.
+
+    Running is right without pods to stop: none keeps running.
+
+    wrong:
+        framework: jax
+        command: [python, train.py]
+        roles: {worker: {replicas: 2}}
+        runPolicy: {cleanPodPolicy: All}
+    right:
+        framework: tensorflow
+        command: [python, train.py]
+        roles: {ps: {}, worker: {replicas: 2}}
+        runPolicy: {cleanPodPolicy: All}
+    """
+    job = topology.job
+    is_watched = topology.supervised or job.workflow or job.jobset
+    if job.run_policy.clean_pod_policy != "All" or job.converted or is_watched:
+        return
+    for role in topology.roles:
+        by_default = role.success and not role.success.needed and not role.tolerates_failure
+        stops = role.replicas > 1 and by_default and job.success_policy.replicas is None
+        if stops or not role.decides:
+            return
+    message = "All has no effect: no pod keeps running after training ends"
+    yield warning(("runPolicy", "cleanPodPolicy"), message, "remove it", "no-effect")

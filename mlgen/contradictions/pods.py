@@ -1,0 +1,316 @@
+"""Rules about the pods of a job: their names, volumes, containers, variables and GPUs."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from mlgen.contradictions._registry import of_jobs
+from mlgen.jobfile.model import containers_of, is_below, own_files
+from mlgen.kubernetes.merge import merged
+from mlgen.launch.role import variables_of
+from mlgen.launch.sidecars import is_sidecar, may_be_sidecar
+from mlgen.problems import Problem, ValuePath, error, warning
+from mlgen.topology import RESERVED, Topology
+
+WITH_MODE = {"configMap", "secret", "projected", "files"}
+"""The kinds of volumes whose files have a mode."""
+
+
+@of_jobs
+def reserved_name(topology: Topology) -> Iterator[Problem]:
+    """Report a role with a name that mlgen reserves for its own objects.
+
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles: {supervisor: {}}
+    right:
+        framework: generic
+        command: [python, train.py]
+        roles: {trainer: {}}
+    """
+    for role in topology.roles:
+        name = role.spec.name
+        if name in RESERVED:
+            message = f"the name {topology.job.name}-{name} is reserved for mlgen's own objects"
+            yield error(("roles", name), message, "rename the role")
+
+
+@of_jobs
+def volumes(topology: Topology) -> Iterator[Problem]:
+    """Report volumes that contradict each other, and modes without files.
+
+    The API server rejects two volumes at one path. Volumes of the same name with files would be
+    the same ConfigMap.
+
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        volumes: {data: {mountPath: /data, pvc: data}, cache: {mountPath: /data, emptyDir: {}}}
+        roles: {trainer: {}}
+    wrong:
+        framework: generic
+        command: [python, run.py]
+        roles:
+          trainer: {volumes: {code: {mountPath: /code, files: {run.py: train()}}}}
+          tester: {volumes: {code: {mountPath: /code, files: {run.py: test()}}}}
+        successPolicy: {role: trainer}
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        volumes: {data: {mountPath: /data, pvc: data, defaultMode: 292}}
+        roles: {trainer: {}}
+    right:
+        framework: generic
+        command: [python, train.py]
+        volumes:
+          data: {mountPath: /data, pvc: data}
+          code: {mountPath: /code, files: {run.py: train()}, defaultMode: 292}
+        roles: {trainer: {}}
+    """
+    definitions: dict[str, tuple[str, object]] = {}
+    for role in topology.roles:
+        path, at = ("roles", role.spec.name, "volumes"), dict[str, str]()
+        for name, volume in role.spec.volumes.items():
+            folder = volume["mountPath"]
+            other = at.setdefault(folder.rstrip("/"), name)
+            if other != name:
+                message = f"{other} and {name} are both mounted at {folder}"
+                yield error((*path, name), message, "change the mountPath of one of them")
+            if "defaultMode" in volume and not WITH_MODE & volume.keys():
+                message = "only configMap, secret, projected and files have a mode"
+                yield error((*path, name, "defaultMode"), message, "remove it")
+            own = [files for _, files in own_files(volume)]
+            if own:
+                other, files = definitions.setdefault(name, (role.spec.name, own))
+                if files != own:
+                    message = f"the volume {name} has different files in the role {other}"
+                    yield error((*path, name), message, "rename one of the two volumes")
+
+
+@of_jobs
+def logs_not_shared(topology: Topology) -> Iterator[Problem]:
+    """Report a log folder that TensorBoard and the replicas do not share through a volume.
+
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        volumes: {logs: {mountPath: /logs, emptyDir: {}}}
+        roles: {trainer: {}}
+        tensorboard: {logDir: /logs}
+    right:
+        framework: generic
+        command: [python, train.py]
+        volumes: {logs: {mountPath: /logs, pvc: logs}}
+        roles: {trainer: {}}
+        tensorboard: {logDir: /logs/run}
+    """
+    tensorboard = topology.job.tensorboard
+    if tensorboard is None or "://" in tensorboard.log_dir:
+        return
+    for volume in topology.job.volumes.values():
+        shared = {"pvc", "nfs", "hostPath"} & volume.keys()
+        if shared and is_below(f"{tensorboard.log_dir}/", volume["mountPath"]):
+            return
+    message = f"{tensorboard.log_dir} is not on a volume that all pods share"
+    hint = "add a volume with pvc or nfs to spec.volumes, or use the URL of a bucket"
+    yield warning(("tensorboard", "logDir"), message, hint)
+
+
+@of_jobs
+def sidecar(topology: Topology) -> Iterator[Problem]:
+    """Report a container of a Job that does not end by itself, or may not.
+
+    A pod of a Job completes when all of its containers have ended, except native sidecars:
+    https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
+
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles: {trainer: {}}
+        template: {spec: {containers: [{name: logs, image: "fluent/fluent-bit:3.1"}]}}
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles: {trainer: {}}
+        template: {spec: {containers: [{name: metrics, image: "example/metrics:1"}]}}
+    right:
+        framework: generic
+        command: [python, train.py]
+        roles: {trainer: {}}
+        template:
+          spec:
+            initContainers: [{name: logs, image: "fluent/fluent-bit:3.1", restartPolicy: Always}]
+            containers: [{name: upload, image: "example/upload:1"}]
+    """
+    in_jobs: set[str] = set()
+    for role in topology.roles:
+        if not role.serves:
+            in_jobs.update(role.merged or [role.spec.name])
+    for spec in topology.job.roles.values():
+        whole: Any = {}
+        paths: dict[str, ValuePath] = {}
+        for template in spec.templates if spec.name in in_jobs else ():
+            whole = merged(whole, template)
+            is_own = template is spec.templates[-1]
+            path: ValuePath = ("roles", spec.name, "template") if is_own else ("template",)
+            for index, container in enumerate(containers_of(template)):
+                paths[str(container.get("name"))] = (*path, "spec", "containers", index)
+        for container in containers_of(whole):
+            name = str(container.get("name"))
+            if name != spec.main_container and is_sidecar(container):
+                yield warning(
+                    paths[name],
+                    f"the container {name} does not exit by itself, so its pod would never"
+                    " complete; it is rendered as a sidecar",
+                    "move it to initContainers, with restartPolicy: Always",
+                    "never-ends",
+                )
+            elif name != spec.main_container and may_be_sidecar(container):
+                yield warning(
+                    paths[name],
+                    f"the pod completes only after the container {name} has also exited",
+                    "if it does not exit by itself, move it to initContainers, with"
+                    " restartPolicy: Always",
+                    "never-ends",
+                )
+
+
+CONFIDENTIAL = (
+    r"(^|_)(?<!(?:BOS|EOS|PAD|UNK|SEP|CLS)_)(?<!(?:MASK|STOP)_)(TOKEN|SECRET|PASSWORD|PASSWD"
+    r"|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(?!_(\w+_)?"
+    r"(NAME|FILE|PATH|DIR|TYPE|URL|ENDPOINT|SOURCE|PROVIDER|BACKEND|STORE|MODE|POLICY|METHOD|STRATEGY"
+    r"|FIELD|COLUMN|LIMIT|COUNT)$)(_|$)"
+)
+"""Names of secrets. A special token of a tokenizer, and the name of a Secret or file, are none."""
+
+HARMLESS = (
+    r"|[\d.]+|(?i:true|false|yes|no|none|null|empty|dummy|fake|unused|x{3,})"
+    r"|/.*|(?s:.*\$\(.*)|<.*>|\[.*\]"
+)
+"""Values that are not secrets: a number, a switch, a path, a reference to another variable, a
+special token or a placeholder."""
+
+
+@of_jobs
+def secret_in_env(topology: Topology) -> Iterator[Problem]:
+    """Report secret values in variables, because more people can read manifests than Secrets.
+
+    The message does not repeat the value.
+
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        env: {HF_TOKEN: hf_abc}
+        roles: {trainer: {}}
+    right:
+        framework: generic
+        command: [python, train.py]
+        env: {HF_TOKEN: {valueFrom: {secretKeyRef: {name: huggingface, key: token}}}}
+        roles: {trainer: {}}
+    right:
+        framework: generic
+        command: [python, train.py]
+        env: {OPENAI_API_KEY: EMPTY, EOS_TOKEN: </s>, TOKEN_PATH: token}
+        roles: {trainer: {}}
+    """
+    for role in topology.roles:
+        path: ValuePath = ("roles", role.spec.name)
+        literals: list[tuple[ValuePath, str, object]] = []
+        for name, text in role.spec.env.items():
+            literals.append(((*path, "env", name), name, text))
+        for template in role.spec.templates:
+            for container in containers_of(template):
+                for variable in container.get("env") or []:
+                    value = variable.get("value")
+                    literals.append(((*path, "template"), variable["name"], value))
+        for place, name, value in literals:
+            if not isinstance(value, str) or not re.search(CONFIDENTIAL, name.upper()):
+                continue
+            if not re.fullmatch(HARMLESS, value):
+                yield warning(
+                    place,
+                    f"{name} looks like a secret, but its value is readable in the manifests",
+                    f"write {name}: {{valueFrom: {{secretKeyRef: {{name: …, key: …}}}}}}",
+                    "secret-in-env",
+                )
+
+
+@of_jobs
+def idle_gpus(topology: Topology) -> Iterator[Problem]:
+    """Report GPUs in a role that does not compute, if the roles that compute have none.
+
+    wrong:
+        framework: mpi
+        roles:
+          launcher: {command: [mpirun, python, train.py], resources: {nvidia.com/gpu: 1}}
+          worker: {replicas: 2}
+    right:
+        framework: mpi
+        roles:
+          launcher: {command: [mpirun, python, train.py]}
+          worker: {replicas: 2, resources: {nvidia.com/gpu: 1}}
+    """
+    idle, computing = [], []
+    for spec in topology.job.roles.values():
+        if spec.name not in topology.idle:
+            computing.append(spec)
+            if spec.gpus:
+                return
+        elif spec.gpus:
+            idle.append(spec.name)
+    for name in idle if computing else ():
+        other = computing[-1].name
+        message = f"{name} requests GPUs but does not compute, and {other} has none"
+        yield warning(("roles", name), message, f"move the GPUs to roles.{other}.resources")
+
+
+SERVER_URL, SERVER_TOKEN = "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN"
+"""The variables in which programs look for the server of reports, and for the path of their token.
+
+https://github.com/kubeflow/trainer/tree/master/docs/proposals/2779-trainjob-progress
+"""
+
+
+@of_jobs
+def reports_to_proxy(topology: Topology) -> Iterator[Problem]:
+    """Report programs that may send their reports of progress to a proxy, not to the supervisor.
+
+    `requests` and Python's urllib read the variables in both cases, curl only in lower case.
+
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        env: {HTTP_PROXY: "http://proxy:3128", NO_PROXY: localhost}
+        roles: {trainer: {}}
+        runPolicy: {progress: {}}
+    right:
+        framework: generic
+        command: [python, train.py]
+        env: {HTTP_PROXY: "http://proxy:3128", NO_PROXY: "localhost,example-supervisor"}
+        roles: {trainer: {}}
+        runPolicy: {progress: {}}
+    """
+    if not topology.job.run_policy.progress or topology.job.run_policy.progress.file:
+        return
+    for role in topology.roles:
+        host = str(role.env.get(SERVER_URL, "")).removeprefix("http://").partition(":")[0]
+        variables = variables_of(role.spec)
+        texts = [variables[each][1] for each in ("no_proxy", "NO_PROXY") if each in variables]
+        # Values from elsewhere, such as ConfigMaps, are unknown.
+        is_known = host and not role.spec.may_have_more_env
+        if not is_known or not all(isinstance(each, str) for each in texts):
+            continue
+        names = [name.strip().lstrip(".") for text in texts for name in text.split(",")]
+        if any(name == "*" or f".{host}".endswith(f".{name}") for name in names):
+            continue
+        for name, exceptions in (("http_proxy", "no_proxy"), ("HTTP_PROXY", "NO_PROXY")):
+            path, proxy = variables.get(name, ((), ""))
+            if proxy:
+                yield warning(
+                    ("roles", role.spec.name, *path),
+                    f"programs may send their reports of progress to the proxy of {name} instead"
+                    f" of {host}",
+                    f"add {host} to {exceptions}",
+                )
+                break
