@@ -6,12 +6,8 @@ https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
-from typing import NamedTuple, ParamSpec, TypeVar, cast
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 
@@ -42,15 +38,6 @@ FIRST_MARK = 0xF0000
 
 OPERATORS_BETWEEN = {"&": "&", ";": ";", "|": "|", "|&": "|", "&&": "&&", "||": "||"}
 REDIRECTION = r"&?>[>|]?|<&?|>&|<>"
-
-
-def once(values: Callable[P, Iterable[T]]) -> Callable[P, tuple[T, ...]]:
-    """Return a function that returns the values of another one, and computes them only once.
-
-    Most roles have the same command and the same files. The cache is small, because it keeps texts.
-    """
-    cached = lru_cache(maxsize=8)(lambda *args, **kwargs: tuple(values(*args, **kwargs)))
-    return cast("Callable[P, tuple[T, ...]]", cached)
 
 
 def program(word: str) -> str:

@@ -18,11 +18,11 @@ def no_program(launched: Launched) -> Iterator[Problem]:
 
     wrong:
         framework: pytorch
-        command: [bash, -c, torchrun, --nnodes=1, train.py]
+        command: [accelerate, launch, --cpu]
         roles: {worker: {}}
     right:
         framework: pytorch
-        command: [bash, -c, torchrun --nnodes=1 train.py]
+        command: [accelerate, launch, --cpu, train.py]
         roles: {worker: {}}
     """
     raw, row = launched.raw, launched.raw.launcher

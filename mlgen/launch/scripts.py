@@ -159,6 +159,43 @@ def other_dash(role: JobRole) -> Iterator[Problem]:
 
 
 @of_roles
+def placeholder(role: JobRole) -> Iterator[Problem]:
+    """Warn of placeholders that nothing fills in: of tutorials, of Helm and Jinja, and of Compose.
+
+    Tokens of language models, such as `<pad>`, are no placeholders. Argo fills in its own.
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py, --data=<path-to-your-data>]
+        roles: {worker: {}}
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        env: {RUN_NAME: "${RUN_NAME:-first}"}
+        roles: {worker: {}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py, --pad-token=<pad>]
+        env: {RUN_NAME: first}
+        roles: {worker: {}}
+    """
+    words = () if role.lines.scripts else zip(role.lines.words, role.lines.paths, strict=True)
+    variables = ((value, path) for path, value in role.variables.values())
+    for text, path in (*words, *variables):
+        found = re.fullmatch(PLACEHOLDER, text) if isinstance(text, str) else None
+        if found:
+            message = f"{found[1]} is a placeholder that nothing fills in"
+            yield role.warning(path, message, "write the value")
+
+
+PLACEHOLDER = (
+    r"(?i)(?:--?[\w-]+=)?(<(?:[^<>]*[ _-])?(?:your|my|path|insert|todo)(?:[ _-][^<>]*)?>"
+    r"|\{\{-? *(?!inputs|workflow|tasks|steps|item)[\w.]+ *-?\}\}|\$\{\w+:-[^{}]*\})"
+)
+"""A word or a value that is only a placeholder."""
+
+
+@of_roles
 def batch_program(role: JobRole) -> Iterator[Problem]:
     """Report programs of batch systems, which pods do not have, unless a script tests for them.
 
