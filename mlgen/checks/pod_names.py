@@ -30,6 +30,12 @@ def pod_name(container: Container) -> Iterator[Located]:
         env: {POD_NAME: {valueFrom: {fieldRef: {fieldPath: metadata.name}}}}
         options: {addresses: false}
         roles: {worker: {replicas: 2}}
+    wrong:
+        framework: generic
+        command: [train]
+        env: {NODE_ADDRESS: {valueFrom: {fieldRef: {fieldPath: metadata.name}}}}
+        options: {addresses: false}
+        roles: {worker: {replicas: 2}}
     right:
         framework: generic
         command: [bash, -c, "train --name=$POD_NAME --rank=${HOSTNAME##*-}"]

@@ -564,8 +564,8 @@ def rights_to_create_pods(job: Objects) -> Iterator[Located]:
 
     wrong:
         framework: elasticdl
-        command: [elasticdl, train]
-        roles: {master: {}}
+        options: {arguments: {model_def: mnist.model.custom_model}}
+        roles: {master: {}, worker: {replicas: 2}}
     right:
         framework: pytorch
         command: [torchrun, train.py]

@@ -351,7 +351,10 @@ def same_item(job: Objects) -> Iterator[Located]:
     wrong:
         framework: pytorch
         command: [torchrun, train.py]
-        template: {spec: {volumes: [{name: a, emptyDir: {}}, {name: a, emptyDir: {}}]}}
+        template:
+          spec:
+            volumes: [{name: a, emptyDir: {}}, {name: a, emptyDir: {}}]
+            containers: [{name: main, volumeMounts: [{name: a, mountPath: /a}]}]
         roles: {worker: {replicas: 2}}
     right:
         framework: pytorch

@@ -170,6 +170,11 @@ def deciding_roles(topology: Topology) -> Iterator[Problem]:
         command: [python, train.py]
         roles: {trainer: {}, server: {restartPolicy: Always}}
         successPolicy: {roles: [trainer, server]}
+    wrong:
+        framework: generic
+        command: [python, train.py]
+        roles: {trainer: {}}
+        successPolicy: {roles: [trainer, tester]}
     right:
         framework: generic
         command: [python, train.py]

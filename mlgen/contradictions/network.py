@@ -143,6 +143,11 @@ def rdma_fields(topology: Topology) -> Iterator[Problem]:
         command: [torchrun, train.py]
         roles: {worker: {replicas: 2}}
         network: {host: true, rdma: {mode: shared, resource: rdma/ib}}
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        roles: {worker: {replicas: 2}}
+        network: {host: false, rdma: {mode: host, resource: rdma/ib}}
     right:
         framework: pytorch
         command: [torchrun, train.py]

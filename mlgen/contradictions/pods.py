@@ -46,7 +46,7 @@ def conflicting_volumes(topology: Topology) -> Iterator[Problem]:
     wrong:
         framework: generic
         command: [python, train.py]
-        volumes: {data: {mountPath: /data, pvc: data}, cache: {mountPath: /data, emptyDir: {}}}
+        volumes: {data: {mountPath: /data, pvc: data}, cache: {mountPath: /data/, emptyDir: {}}}
         roles: {trainer: {}}
     wrong:
         framework: generic

@@ -28,7 +28,7 @@ def exit_codes_unused(topology: Topology) -> Iterator[Problem]:
         framework: jax
         command: [python, train.py]
         retryableExitCodes: [137]
-        roles: {worker: {replicas: 2, restartPolicy: OnFailure}}
+        roles: {worker: {restartPolicy: Never}}
     right:
         framework: jax
         command: [python, train.py]
@@ -156,6 +156,19 @@ def restarts_alone(topology: Topology) -> Iterator[Problem]:
         framework: pytorch
         command: [torchrun, train.py]
         roles: {worker: {replicas: 2, restartPolicy: OnFailure}}
+    wrong:
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: example}
+        spec:
+          pytorchReplicaSpecs:
+            Worker:
+              replicas: 2
+              restartPolicy: OnFailure
+              template:
+                spec:
+                  containers:
+                  - {name: pytorch, image: example/train:1, command: [torchrun, train.py]}
     right:
         framework: pytorch
         command: [torchrun, train.py]

@@ -285,6 +285,11 @@ def more_processes_than_gpus(launched: Launched) -> Iterator[Problem]:
         command: [accelerate, launch, --num_machines=2, --num_processes=16, train.py]
         resources: {limits: {nvidia.com/gpu: 4}}
         roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        command: [accelerate, launch, --num_machines=2, --num_processes=4, train.py]
+        resources: {limits: {nvidia.com/gpu: 4}}
+        roles: {worker: {replicas: 2}}
     right:
         framework: pytorch
         command: [torchrun, --nproc_per_node=4, train.py]
