@@ -138,7 +138,10 @@ def ignored_words(container: Container) -> Iterator[Located]:
     if rest:
         message = f'the shell runs only "{_shown(script)}", and ignores "{_shown(rest[0])}"'
         hint = f'write one string, "{_shown(" ".join([script, *rest]))}"'
-        yield container.warning(line.paths[-len(rest)], message, hint, "no-effect")
+        found = container.error(line.paths[-len(rest)], message, hint, "no-effect")
+        # Without its script, python ends at once, and a launcher fails.
+        starts = is_python(script) or script in LAUNCHERS
+        yield found.as_warning(unless=starts and rest[0].endswith(".py"))
 
 
 OPERATOR_WORD = r"&&|\|\|?|;|&|\d?>>?|\d?>&\d|&>>?|<|\d?&?>>?(/\S*|[\w.-]+\.(log|txt|out|err))"

@@ -30,6 +30,9 @@ from mlgen.shell import is_shell
 READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
 """Volumes that are always mounted read-only."""
 
+FILES_ONLY = ("configMap", "secret", "projected", "downwardAPI")
+"""Of these, the volumes that contain only the files of objects."""
+
 DEEPEST = 50
 """The number of folders in a path that are looked up."""
 
@@ -158,7 +161,9 @@ def hidden_image(container: Container) -> Iterator[Located]:
             message = f"the volume {name} replaces {folder} of the image, which the container needs"
             hint = "mount it at a directory below, or add subPath to mount one file"
             found = container.error((*at, "mountPath"), f"{message} to start", hint, "volume")
-            yield found.as_warning(unless=folder.rstrip("/") in ("", "/proc"))
+            # The container runtime mounts files into /etc, for which it needs to create them.
+            fails = ("", "/proc", "/etc") if source_of(volume) in FILES_ONLY else ("", "/proc")
+            yield found.as_warning(unless=folder.rstrip("/") in fails)
 
 
 def _is_whole(mount: Object, volume: Object) -> bool:

@@ -158,10 +158,11 @@ def other_implementation(launched: Launched) -> Iterator[Problem]:
         name = written.lstrip("-").replace("-", "_")
         others = [each for each, names in raw.launcher.only.items() if name in names]
         if others and own not in others:
-            yield launched.warning(
+            yield launched.error(
                 f"{written} is an option of {listed(others, 'and')},"
                 f" but the implementation of the job is {own}",
                 f"remove it, or write options.implementation: {others[0]}",
+                warn="implementation" not in job.options,  # the image may have another one
             )
 
 

@@ -125,7 +125,7 @@ def no_dashes(launched: Launched) -> Iterator[Problem]:
         name = word.lstrip("-").partition("=")[0].replace("-", "_")
         if re.match(r"--?[a-zA-Z]", word) and name not in raw.launcher.known:
             message = f"ray job submit reads {word} as its own option, and has none of that name"
-            yield launched.warning(message, f"write -- before {raw.script[2]}")
+            yield launched.error(message, f"write -- before {raw.script[2]}")
             return
 
 

@@ -129,7 +129,11 @@ def batch_variable(role: JobRole) -> Iterator[Problem]:
             meanings = COMMANDS["batch_meanings"].items()
             own = next((own for part, own in meanings if part in name and own in role.env), None)
             hint = f"write ${own}" if own else f"define {name} in env"
-            yield role.warning(script.path, f"{system} sets {name}, so it is empty in a pod", hint)
+            # A launcher rejects an option whose value is empty.
+            values = (value for each in role.lines.launches for value in each.options.values())
+            is_option = {f"${name}", f"${{{name}}}"} & {*values}
+            message = f"{system} sets {name}, so it is empty in a pod"
+            yield role.error(script.path, message, hint, warn=not is_option)
 
 
 def _starts_by_mpi(role: JobRole) -> bool:

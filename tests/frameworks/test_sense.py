@@ -162,7 +162,7 @@ def test_a_command_line_that_fits_a_pytorch_job():
         ({"master": {}, **workers()}, {"command": torchrun("--nnodes", "2:4")}),
         ({"master": {}, **workers()}, {"command": torchrun("--nnodes=$(PET_NNODES)")}),
         (workers(1), {"command": torchrun("--standalone", "--nnodes=1", "--node_rank=0")}),
-        (workers(3), {"command": torchrun("--nnodes=4"), "options": ELASTIC}),
+        (workers(3), {"command": torchrun("--nnodes=3:4"), "options": ELASTIC}),
         (workers(), {"command": torchrun("--node_rank=$(RANK)")}),
         (workers(), {"command": torchrun("--node_rank=0", "--rdzv-backend=c10d")}),
         (workers(), {"command": torchrun("--node_rank=0"), "env": {"PET_RDZV_BACKEND": "c10d"}}),
@@ -194,7 +194,7 @@ def test_a_command_line_that_fits_a_pytorch_job():
         ),
         (
             workers(resources={"nvidia.com/mig-1g.5gb": 2}),
-            {"command": TORCHRUN, "options": {"nprocPerNode": 8}},
+            {"command": TORCHRUN, "options": {"nprocPerNode": 2}},
         ),
         (workers(gpus=4), {"options": {"nprocPerNode": 8}, "env": {"PET_NPROC_PER_NODE": "4"}}),
         (workers(), {"command": PYTHON}),
@@ -278,10 +278,10 @@ def test_a_constant_that_replicas_cannot_share():
         ("xdl", workers(), {"TASK_INDEX": "0"}, [SAME.format("TASK_INDEX", 2)]),
         (
             "mxnet",
-            {"scheduler": {}, "server": {}, **workers()},
-            {"DMLC_WORKER_ID": "0", "DMLC_NUM_SERVER": "2"},
+            {"scheduler": {}, "server": {"replicas": 2}, **workers()},
+            {"DMLC_WORKER_ID": "0", "DMLC_NUM_SERVER": "1"},
             [
-                'DMLC_NUM_SERVER is "2", but in this job, it must be 1',
+                'DMLC_NUM_SERVER is "1", but in this job, it must be 2',
                 SAME.format("DMLC_WORKER_ID", 2),
             ],
         ),
@@ -342,7 +342,7 @@ def test_mpirun_against_slots():
         ("mpirun -n 3 solve", workers(), {"implementation": "Intel"}, []),
         ("mpirun -n 3 --oversubscribe solve", workers(), ONE, []),
         ("mpirun -n 3 --mca rmaps_base_oversubscribe 1 solve", workers(), ONE, []),
-        ("mpirun -n 3 -H a:3 solve", workers(), {}, []),
+        ("mpirun -n 3 -H a.example.com:3 solve", workers(), {}, []),
         ("mpirun -n 3 -map-by slot solve", workers(), ONE, [(REFUSED.format(3, 2, 1, 2), True)]),
         ("mpirun -n 3 --map-by=node solve", workers(), ONE, [(REFUSED.format(3, 2, 1, 2), True)]),
         ("mpirun -n 3 --bynode solve", workers(), ONE, [(REFUSED.format(3, 2, 1, 2), True)]),
@@ -407,7 +407,7 @@ def test_variables_that_place_processes():
 def test_horovodrun_and_deepspeed():
     rows = [
         ("horovod", "horovodrun -np 2 --hostfile /etc/mpi/hostfile ./a.py", {}, []),
-        ("horovod", "horovodrun -np 4 -H a:2,b:2 ./a.py", {}, []),
+        ("horovod", "horovodrun -np 4 -H a.example.com:2,b.example.com:2 ./a.py", {}, []),
         ("horovod", "horovodrun --check-build", {}, []),
         (
             "horovod",
