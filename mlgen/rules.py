@@ -1,4 +1,4 @@
-"""Rules: each is a function that reports what is wrong with a subject, with examples of both.
+"""Rules: each is a function that reports one mistake, with its message and examples.
 
 A rule is written in one place. Its name is the name of its function, and its docstring explains it:
 a sentence, why it matters with a source, and job files that are wrong and right. A copy of this one
@@ -36,7 +36,7 @@ Found = TypeVar("Found")
 
 
 class Texts(NamedTuple):
-    """What the docstring of a rule says.
+    """The docstring of a rule, in parts.
 
     Attributes:
         text: the explanation.
@@ -55,7 +55,7 @@ class Rule(Generic[Subject, Found]):
 
     Attributes:
         subject: the kind: "launcher", "role", "pod".
-        check: the function, which yields what it finds.
+        check: the function, which yields the problems of a subject.
     """
 
     subject: str
@@ -99,7 +99,7 @@ class Rules(Generic[Subject, Found]):
         return check
 
     def broken_by(self, subject: Subject) -> Iterator[Found]:
-        """Yield what the rules find in a subject."""
+        """Yield the problems that the rules find in a subject."""
         for rule in self.rules:
             yield from rule.check(subject)
 

@@ -193,8 +193,9 @@ def placeholder(role: JobRole) -> Iterator[Problem]:
 
 
 PLACEHOLDER = (
-    r"(?i)(?:--?[\w-]+=)?(<(?:[^<>]*[ _-])?(?:your|my|path|insert|todo)(?:[ _-][^<>]*)?>"
-    r"|\{\{-? *(?!inputs|workflow|tasks|steps|item)[\w.]+ *-?\}\}|\$\{\w+:-[^{}]*\})"
+    r"(?i)(?:--?[\w-]{1,60}=)?"
+    r"(<(?:[^<>]{0,60}[ _-])?(?:your|my|path|insert|todo)(?:[ _-][^<>]{0,60})?>"
+    r"|\{\{-? *(?!inputs|workflow|tasks|steps|item)[\w.]{1,60} *-?\}\}|\$\{\w+:-[^{}]*\})"
 )
 """A word or a value that is only a placeholder."""
 

@@ -53,7 +53,7 @@ def problems(*annotations, text=JOB, nodes=3, value="hf_0123456789abcdef", **opt
 @pytest.mark.parametrize(
     ("annotations", "expected"),
     [
-        ([], [("launch", False), ("secret-in-env", True)]),
+        ([], [("secret-in-env", True), ("launch", False)]),
         ([LAUNCH], [("secret-in-env", True)]),
         ([SECRET], [("launch", False)]),
         ([LAUNCH, SECRET], []),
