@@ -100,12 +100,19 @@ def rank_without_gpus(roles: Sequence[JobRole]) -> Iterator[Problem]:
         command: [python, train.py]
         resources: {nvidia.com/gpu: 1}
         roles: {master: {}, worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        roles:
+          master: {command: [python, parameters.py]}
+          worker: {replicas: 2, command: [python, train.py], resources: {nvidia.com/gpu: 1}}
     """
     ranks = [role for role in roles if not role.env.keys().isdisjoint(NODES)]
-    with_gpus = [role.name for role in ranks if role.spec.gpus]
-    for role in ranks if with_gpus else ():
-        if not _may_have_gpus(role.spec):
-            other = with_gpus[0]
+    with_gpus = [role for role in ranks if role.spec.gpus]
+    for role in ranks:
+        # A role with another command may be a parameter server, which needs none.
+        same = (other.name for other in with_gpus if other.lines.words == role.lines.words)
+        other = next(same, None)
+        if other and not _may_have_gpus(role.spec):
             message = f"{role.name} has no GPUs, but trains together with {other}, which has"
             hint = f"write the resources of {other} for {role.name}, too"
             yield role.warning((), message, hint, code="combination")

@@ -112,10 +112,11 @@ def wrong_side_of_program(launched: Launched) -> Iterator[Problem]:
     raw, row = launched.raw, launched.raw.launcher
     if not row.nodes or not raw.script:
         return
-    counts = {row.nodes, row.processes, row.all_processes} - {"", *raw.options}
-    for word in () if raw.inner else raw.script[1:]:
+    # Programs have options of their own such as --nnodes, but hardly this one.
+    count = "" if row.processes in raw.options or raw.inner else row.processes
+    for word in raw.script[1:] if count else ():
         option = word.partition("=")[0]
-        if option[:2] == "--" and option[2:].replace("-", "_") in counts:
+        if option[:2] == "--" and option[2:].replace("-", "_") == count:
             message = f"{option} is an option of {raw.program}, but {raw.script[0]} gets it"
             yield launched.warning(message, f"write it before {raw.script[0]}")
     for name, option in raw.written.items():
