@@ -3,7 +3,7 @@
 Every package reports problems as these values. Only the command line prints them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -145,20 +145,6 @@ def error(path: ValuePath, message: str, hint: str = "", code: Code = "combinati
 def warning(path: ValuePath, message: str, hint: str = "", code: Code = "combination") -> Problem:
     """Return a warning of a job file: some image may work. The path is below `spec`."""
     return Problem(("spec", *path), message, code, hint, warning=True)
-
-
-def from_row(row: Mapping[str, Any], path: ValuePath, code: Code, /, **values: object) -> Problem:
-    """Return the problem that a row of a table describes.
-
-    Args:
-        row: a `message`, and optionally a `hint`, a `code` and `warning`. Its texts contain
-            placeholders: `{count}`, or `{role.name}` for an attribute.
-        path: the path of the invalid value.
-        code: the code to use if the row has none.
-        **values: the values of the placeholders.
-    """
-    message, hint = (row.get(text, "").format(**values) for text in ("message", "hint"))
-    return Problem(path, message, row.get("code", code), hint, row.get("warning", False))
 
 
 class MlgenError(Exception):

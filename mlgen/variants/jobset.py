@@ -23,7 +23,7 @@ from mlgen.kubernetes.objects import Object
 from mlgen.objects import placement
 from mlgen.objects.labels import metadata, numbered, sign, workload_name
 from mlgen.objects.skeleton import filled
-from mlgen.problems import Problem, from_row
+from mlgen.problems import Problem, ValuePath, error, warning
 from mlgen.resources import table
 from mlgen.topology import Role, Topology
 
@@ -82,18 +82,30 @@ def problems(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Problem]:
     """
     gang = [role for role in topology.roles if role.gang]
     yield from _ignored(spec.get("runPolicy") or {}, is_gang=bool(gang))
+    scope: ValuePath = ("runPolicy", "restartScope")
     if gang:
-        yield _problem("at-once", limit=topology.job.run_policy.retries)
+        limit = topology.job.run_policy.retries
+        message = "JobSet restarts the replicas at once, without a growing delay"
+        yield warning(scope, f"{message}, up to {limit} times in total", code="differs")
     others = dict.fromkeys(role.name for role in topology.roles if not role.gang)
     if gang and others:
-        yield _problem("restarts-all", names=", ".join(others))
+        message = f"JobSet restarts all roles, also {', '.join(others)}"
+        yield warning(scope, message, "write restartScope: All, or render Jobs", "differs")
     for role in topology.roles:
+        path = ("roles", role.spec.name)
         if role.tolerates_failure and not role.decides:
-            yield _problem("tolerates", role=role)
+            message = f"JobSet fails the job when the last replica of {role.name} has ended"
+            yield warning(path, f"{message} and one of them has failed", code="differs")
         if (role.max_replicas or 0) > role.replicas:
-            yield _problem("not-elastic", role=role)
+            message = f"a JobSet cannot be scaled: {role.name} keeps {role.replicas} replicas"
+            yield warning((*path, "replicas"), message, code="differs")
         if len(role.orders) > MOST_ORDERS:
-            yield _problem("too-many-orders", role=role, most=MOST_ORDERS, count=len(role.orders))
+            message = (
+                f"a JobSet can start a Job after at most {MOST_ORDERS} others,"
+                f" but {role.name} waits for {len(role.orders)}"
+            )
+            hint = "wait for fewer roles with until: Complete or until: Ready"
+            yield error((*path, "waitFor"), message, hint)
     yield from _unusable_names(topology)
 
 
@@ -104,7 +116,8 @@ def _ignored(policy: Mapping[str, Any], *, is_gang: bool) -> Iterator[Problem]:
         reason = fields.get(f"{name}: {value}") or fields.get(name)
         is_different = value not in (0, "Never") and (is_gang or name != "activeDeadlineSeconds")
         if reason and is_different:
-            yield _problem("ignored", ("runPolicy", name), name=name, reason=reason)
+            message, hint = f"{name} differs in a JobSet: {reason}", "remove it, or render Jobs"
+            yield warning(("runPolicy", name), message, hint, "differs")
 
 
 def _unusable_names(topology: Topology) -> Iterator[Problem]:
@@ -112,24 +125,19 @@ def _unusable_names(topology: Topology) -> Iterator[Problem]:
     job = topology.job
     rights = [right for role in topology.roles for right in role.rights if right.names]
     if any(role.workload for role in topology.roles):
-        yield _problem("fixed-name", framework=job.framework)
+        message = f"a JobSet cannot run {job.framework}, whose Job must have a fixed name"
+        yield error(("framework",), message, "render Jobs")
     elif any(right.resource == "pods" for right in rights):
-        yield _problem("random-names")
+        message = "the launcher reaches workers by pod name, but the pods of a JobSet have random"
+        yield error(("options", "transport"), f"{message} names", "write transport: ssh")
     pods = [f"{workload_name(job, role)}-{role.replicas - 1}{SUFFIX}" for role in topology.roles]
     pod = max(pods, key=len)
-    if len(pod) > LABEL_MAX:
-        excess = len(pod) - LABEL_MAX
-        values: dict[str, object] = {"length": len(pod), "limit": LABEL_MAX, "excess": excess}
-        values["plural"] = "s" if excess > 1 else ""
-        yield replace(_problem("name-too-long", pod=pod, **values), path=("metadata", "name"))
-
-
-def _problem(name: str, path: tuple[str, ...] = (), /, **values: object) -> Problem:
-    """Return a problem of `schemas/integrations/jobset.json`; `path` as in `_tables.problem`."""
-    row = table("integrations/jobset")[name]
-    if "path" in row:
-        path = tuple(part.format(**values) for part in row["path"].split("/"))
-    return from_row(row, ("spec", *path), "combination", **values)
+    excess = len(pod) - LABEL_MAX
+    if excess > 0:
+        length = f'JobSet\'s pod "{pod}" has {len(pod)} characters, the limit is {LABEL_MAX}'
+        hint = f"shorten the name by {excess} character{'s' if excess > 1 else ''}"
+        message = f"the name is too long: {length}"
+        yield Problem(("metadata", "name"), message, "name-too-long", hint)
 
 
 def packed(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
