@@ -416,12 +416,6 @@ class Objects:
         return (pods for pods in min(found, key=len, default=[]) if pods.selected(selector))
 
 
-def command_words(container: Mapping[str, Any]) -> list[tuple[ValuePath, str]]:
-    """Return the words of the command line, with their paths in the container."""
-    lines = container_lines(container)
-    return [*zip(lines.paths, lines.words, strict=True)]
-
-
 of_containers: Rules[Container, Located] = Rules("container")
 of_pods: Rules[Pods, Located] = Rules("pods")
 of_objects: Rules[Objects, Located] = Rules("objects")

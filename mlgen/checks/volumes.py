@@ -27,11 +27,11 @@ from mlgen.objects.labels import SUPERVISOR, WAITS
 from mlgen.problems import Problem, ValuePath, choice, error, warning
 from mlgen.shell import is_shell
 
-READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
-"""Volumes that are always mounted read-only."""
-
 FILES_ONLY = ("configMap", "secret", "projected", "downwardAPI")
-"""Of these, the volumes that contain only the files of objects."""
+"""Volumes that contain only files of objects and of the pod."""
+
+READ_ONLY = (*FILES_ONLY, "image")
+"""Volumes that are always mounted read-only."""
 
 DEEPEST = 50
 """The number of folders in a path that are looked up."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.launch.line import lines_of, ssh_port, sshd_port
+from mlgen.launch.line import lines_of, ssh_port
 from mlgen.launch.role import users_of
 from mlgen.launch.slots import per_worker
 from mlgen.topology import (
@@ -219,7 +219,7 @@ def _ssh_ports(job: TrainingJob) -> dict[str, int]:
     both sides: in its sshd_config and in its ssh_config.
     """
     launcher, worker = job.roles["launcher"], job.roles["worker"]
-    port = sshd_port(worker) or ssh_port(launcher)
+    port = lines_of(worker).sshd_port or ssh_port(launcher)
     if not port and _reads_our_configuration(job):
         port = SSH_PORT
     return {"worker": port} if port else {}
@@ -238,10 +238,13 @@ def _has_our_host_key(job: TrainingJob) -> bool:
 def _check_ssh_ports(planner: Planner) -> None:
     """Report a port of the worker that differs from the port in a command."""
     launcher, worker = planner.job.roles["launcher"], planner.job.roles["worker"]
-    own = worker.port or sshd_port(worker)
+    own = worker.port or lines_of(worker).sshd_port
     if not own or planner.job.network.on_host:
         return
-    ports = {"sshd listens on": sshd_port(worker), "the launcher connects to": ssh_port(launcher)}
+    ports = {
+        "sshd listens on": lines_of(worker).sshd_port,
+        "the launcher connects to": ssh_port(launcher),
+    }
     for program, port in ports.items():
         if port not in (None, own):
             hint = f"write port: {port}, or change the command" if worker.port else "use one port"

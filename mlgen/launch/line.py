@@ -1,9 +1,8 @@
-"""A role's command line → the launcher that it runs, with the launcher's options.
+"""The command line of a container → its commands, scripts, and launchers with their options.
 
-`schemas/launch/launchers.json` lists the launchers. mlgen looks for them in `command` and
-`args`, including the script of `sh -c`, and in the scripts of the job's `files` that these run. It
-splits a script as a shell does, but expands no variables. A port that contains a variable, such as
-`$MASTER_PORT`, is the port that mlgen sets.
+`Lines` reads it once, as a shell does, but expands no variables. `schemas/launch/launchers.json`
+lists the launchers. A port that contains a variable, such as `$MASTER_PORT`, is the port that mlgen
+sets.
 """
 
 import posixpath
@@ -612,8 +611,3 @@ def ssh_port(launcher: RoleSpec) -> int | None:
         texts.append(launch.literal("mca_plm_rsh_args") or "")
     matches = (re.search(SSH_PORT, text) for text in texts)
     return next((int(match[1]) for match in matches if match), None)
-
-
-def sshd_port(worker: RoleSpec) -> int | None:
-    """Return the port of sshd in a role's command, `sshd -p 2200`; None if there is none."""
-    return lines_of(worker).sshd_port

@@ -34,7 +34,7 @@ def training_in_worker(launched: Launched) -> Iterator[Problem]:
           launcher: {command: [mpirun, ./train]}
           worker: {}
     """
-    raw, job = launched.raw, launched.topology.job
+    raw, job = launched.raw, launched.job
     if "launcher" not in job.roles or raw.launcher.in_each_pod or raw.program == "ray":
         return
     reached = job.options.get("transport") != "ssh"
@@ -72,7 +72,7 @@ def root_refused(launched: Launched) -> Iterator[Problem]:
           launcher: {command: [mpirun, --allow-run-as-root, ./train]}
           worker: {}
     """
-    raw, spec, job = launched.raw, launched.spec, launched.topology.job
+    raw, spec, job = launched.raw, launched.spec, launched.job
     is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
     if raw.program != "mpirun" or spec.name != "launcher" or not is_open_mpi:
         return

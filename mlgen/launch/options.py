@@ -134,7 +134,7 @@ OF_PROGRAM = (
 
 @of_launchers
 def other_implementation(launched: Launched) -> Iterator[Problem]:
-    """Warn of options that only the mpirun of another implementation has.
+    """Report options that only the mpirun of another implementation has.
 
     https://www.mpich.org/static/docs/latest/www1/mpiexec.html
 
@@ -153,7 +153,7 @@ def other_implementation(launched: Launched) -> Iterator[Problem]:
           launcher: {command: [mpirun, -n, "1", -genv, A, "1", ./train]}
           worker: {}
     """
-    raw, job = launched.raw, launched.topology.job
+    raw, job = launched.raw, launched.job
     own = job.options.get("implementation", "OpenMPI")
     for written in raw.written.values() if "launcher" in job.roles else ():
         name = written.lstrip("-").replace("-", "_")

@@ -30,7 +30,7 @@ def other_port_of_head(launched: Launched) -> Iterator[Problem]:
           worker: {command: [ray, start, --block, "--address=example-head-0.example:6379"]}
           submitter: {command: [ray, job, submit, --, python, tune.py]}
     """
-    raw, job = launched.raw, launched.topology.job
+    raw, job = launched.raw, launched.job
     if raw.program != "ray" or "head" not in job.roles or job.framework != "ray":
         return
     address = raw.literal("address") or ""
@@ -99,7 +99,7 @@ def ray_start(launched: Launched) -> Iterator[Problem]:
 
 @of_launchers
 def no_dashes(launched: Launched) -> Iterator[Problem]:
-    """Warn of options of a program that `ray job submit` reads as its own, without `--` before it.
+    """Report options of a program that `ray job submit` reads as its own, without `--` before.
 
     python/ray/dashboard/modules/job/cli.py
 
@@ -218,7 +218,7 @@ def script_on_submitter(launched: Launched) -> Iterator[Problem]:
             command: [ray, job, submit, --working-dir, /code, --, python, tune.py]
             volumes: {code: {mountPath: /code, pvc: code}}
     """
-    raw, roles = launched.raw, launched.topology.job.roles
+    raw, roles = launched.raw, launched.job.roles
     if raw.script[:2] != ("job", "submit") or "head" not in roles:
         return
     for word in raw.script[2:]:

@@ -301,7 +301,7 @@ class Launched:
         in the image, which may run it.
         """
         together = 0
-        for spec in self.topology.job.roles.values():
+        for spec in self.job.roles.values():
             lines = lines_of(spec)
             in_image = not lines.words or (is_shell(lines.words[0]) and not lines.scripts)
             same = any(launch.program == self.raw.program for launch in lines.launches)
@@ -320,7 +320,7 @@ class Launched:
     def meets_own(self) -> bool:
         """True if no address in the options may be of another job, whose pods may join."""
         texts = [self.launch.options.get(name, "") for name in self.launch.launcher.addresses]
-        own = (f"{self.topology.job.name}-", "localhost", "127.0.0.1")
+        own = (f"{self.job.name}-", "localhost", "127.0.0.1")
         return all(text.rpartition("//")[2].startswith(own) for text in texts if text)
 
     @property
@@ -446,11 +446,6 @@ def missing_in(text: str, values: Mapping[str, str]) -> list[str]:
 def roles_of(topology: Topology, name: str) -> list[Role]:
     """Return the topology's roles for a role of the job file; none for pods that others create."""
     return [role for role in topology.roles if name in (role.spec.name, *role.merged)]
-
-
-def env_of(topology: Topology, name: str) -> Mapping[str, Any]:
-    """Return the variables of the first of the topology's roles for a role of the job file."""
-    return next((role.env for role in roles_of(topology, name)), {})
 
 
 def users_of(job: TrainingJob, spec: RoleSpec) -> list[int | None]:

@@ -100,7 +100,7 @@ def line_ends(role: JobRole) -> Iterator[Problem]:
 
 @of_roles
 def batch_variable(role: JobRole) -> Iterator[Problem]:
-    """Warn of variables of batch systems, which are empty in a pod: a copy of a Slurm script.
+    """Report variables of batch systems, which are empty in a pod: a copy of a Slurm script.
 
     A script may have a default, a test or a value for them, and programs of mpirun have its
     variables.

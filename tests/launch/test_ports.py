@@ -3,7 +3,7 @@
 import pytest
 
 from mlgen.jobfile.model import RoleSpec, WaitFor
-from mlgen.launch.line import rendezvous_port, ssh_port, sshd_port
+from mlgen.launch.line import lines_of, rendezvous_port, ssh_port
 
 TORCHRUN = "sh -c exec&torchrun&--rdzv_endpoint=$MASTER_ADDR:29500&--rdzv_backend=c10d&a.py"
 TORCHRUN = tuple(word.replace("&", " ") for word in TORCHRUN.split())
@@ -64,7 +64,9 @@ def test_where_sshd_listens():
         ("", None),
     ]
 
-    assert [sshd_port(spec("worker", line)) for line, _ in rows] == [port for _, port in rows]
+    assert [lines_of(spec("worker", line)).sshd_port for line, _ in rows] == [
+        port for _, port in rows
+    ]
 
 
 def test_pytorch_meets_at_the_port_of_the_flags(topology):
