@@ -1,7 +1,7 @@
 """Rules about addresses of rank 0, in options, variables, arguments and configuration files."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mlgen.launch.line import HOSTFILES, MEETING_BACKENDS
@@ -109,8 +109,7 @@ def unreachable_address(launched: Launched) -> Iterator[Problem]:
     for name in row.addresses:
         value = launch.options.get(name, "")
         hosts = [] if re.search(COMPUTED, value) else value.split(",")
-        faults = (fault for host in hosts if (fault := fault_of(role, host, expected)))
-        for fault in list(faults)[:1]:
+        if fault := first_fault(role, hosts, expected):
             hint = f"remove --{name}" if row.reaches else f"write --{name}={fault.right}"
             message = f"--{name} {fault.text}"
             # Pods on the host network may share a node. Another container may forward the port.
@@ -196,8 +195,7 @@ def unreachable_variable(role: JobRole) -> Iterator[Problem]:
     for row, setting, value in role.arguments:
         hosts = value.split(",") if "hosts" in row else [value] if "is_address" in row else []
         expected = Expected(alone="hosts" not in row, first="first" in row)
-        faults = (fault for host in hosts if (fault := fault_of(role, host, expected)))
-        for fault in list(faults)[:1]:
+        if fault := first_fault(role, hosts, expected):
             right = _hosts(role, row.get("hosts", ""), hosts) or fault.right
             hint, message = row.get("hint", f"write {right}"), f"{setting.text} {fault.text}"
             yield role.error(setting.path, message, hint, code=fault.code, warn=fault.warn)
@@ -209,6 +207,11 @@ def _hosts(role: JobRole, name: str, hosts: list[str]) -> str:
     ports = [host.rpartition(":")[2] for host in hosts] * job.replicas
     count = job.roles[name].replicas if name in job.roles else 0
     return ",".join(f"{job.name}-{name}-{i}.{job.subdomain}:{ports[i]}" for i in range(count))
+
+
+def first_fault(role: JobRole, hosts: Iterable[str], expected: Expected) -> Fault | None:
+    """Return what is wrong with the first wrong one of several addresses; see `fault_of`."""
+    return next(filter(None, (fault_of(role, host, expected) for host in hosts)), None)
 
 
 def fault_of(role: JobRole, value: str, expected: Expected) -> Fault | None:

@@ -13,7 +13,7 @@ from mlgen.jobfile import gpus
 from mlgen.kubernetes.quantity import natural
 from mlgen.launch.addresses import first_address
 from mlgen.launch.line import COMMANDS
-from mlgen.launch.role import JobRole, Launched, differs, of_launchers, of_roles
+from mlgen.launch.role import JobRole, Launched, contradicted, differs, of_launchers, of_roles
 from mlgen.problems import Problem, listed, warning
 from mlgen.shell import is_python
 from mlgen.topology import INDEX, INDEX_NAME
@@ -161,8 +161,7 @@ def trains_alone(launched: Launched) -> Iterator[Problem]:
     reads = row.reads in {*launched.env, *launched.role.variables}
     if not reads and options.isdisjoint((*row.addresses, "standalone")):
         if launched.spec.name == "launcher" and "worker" in launched.job.roles:
-            message = f"{launch.program} starts all processes in the launcher, not in the workers"
-            yield launched.warning(message, framework)
+            yield launched.all_local(framework)
         elif own:
             flag = f"{launch.program} and framework: {launched.job.framework}"
             yield launched.alone(flag, framework)
@@ -202,7 +201,7 @@ def same_rank(launched: Launched) -> Iterator[Problem]:
     if not (no_number or rank is not None) or not launched.expects_others or not launched.is_static:
         return
     variable = next(name for name in RANKS if name in launched.env or name == INDEX_NAME)
-    hint, flag = f"write --{option}=$({variable})", f"--{option}={launched.written[option]}"
+    hint, flag = f"write --{option}=$({variable})", launched.flag(option)
     if no_number:
         yield launched.error(f"{flag} is not a number", hint)
     elif replicas > 1:
@@ -473,7 +472,7 @@ def nodes_of_program(role: JobRole) -> Iterator[Problem]:
             hint = f'set {name}: "{replicas}" and {row["rank"]}: $(RANK) in env'
             yield role.warning(line.paths[line.start or 0], message, hint)
         elif size not in (None, replicas):
-            message = f'{name} is "{value}", but in this job, it must be {replicas}'
+            message = contradicted(name, value, replicas)
             yield role.warning(path, message, f'write "{replicas}"')
 
 

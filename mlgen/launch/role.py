@@ -350,10 +350,20 @@ class Launched:
         """Return a warning of the command line; see `error`."""
         return self.error(message, hint, code=code, warn=True)
 
+    def all_local(self, hint: str) -> Problem:
+        """Return a warning of a launcher that starts no process in the workers."""
+        message = f"{self.raw.program} starts all processes in the launcher, not in the workers"
+        return self.warning(message, hint)
+
     def alone(self, flag: str, hint: str = "") -> Problem:
         """Return a warning of replicas that train separately. Default hint: remove the flag."""
         message = f"with {flag}, each of the {self.replicas} replicas trains alone"
         return self.warning(message, hint or f"remove {flag}")
+
+
+def contradicted(name: str, value: str, own: object) -> str:
+    """Return the message about a value of a variable or argument that contradicts the job."""
+    return f'{name} is "{value}", but in this job, it must be {own}'
 
 
 of_roles: Rules[JobRole, Problem] = Rules("role")

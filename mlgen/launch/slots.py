@@ -91,8 +91,7 @@ def all_in_launcher(launched: Launched) -> Iterator[Problem]:
         script = "--host-discovery-script /etc/mpi/discover_hosts.sh"
         elastic = "elasticPolicy" in job.options and launch.program == "horovodrun"
         option = script if elastic else "--hostfile /etc/mpi/hostfile"
-        message = f"{launch.program} starts all processes in the launcher, not in the workers"
-        yield launched.warning(message, f"pass {option} instead of localhost")
+        yield launched.all_local(f"pass {option} instead of localhost")
 
 
 @of_launchers
@@ -284,9 +283,7 @@ def other_hosts(launched: Launched) -> Iterator[Problem]:
         hosts = [re.split(r"[\s:.]", line)[0] for line in lines if line]
         others = [host for host in hosts if re.search(r"-\d+$", host) and host not in own]
         if hosts and {*hosts} <= {"localhost", "127"}:
-            program = launched.raw.program
-            message = f"{program} starts all processes in the launcher, not in the workers"
-            yield launched.warning(message, "remove --hostfile")
+            yield launched.all_local("remove --hostfile")
         elif others:
             message = (
                 f"the hostfile {file} contains {others[0]}, which is not a replica of this job"

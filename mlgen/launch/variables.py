@@ -14,7 +14,15 @@ from mlgen.kubernetes.quantity import natural
 from mlgen.launch.addresses import first_address
 from mlgen.launch.line import COMMANDS, LAUNCHERS
 from mlgen.launch.ranks import LOOPS, lone_script
-from mlgen.launch.role import NODES, VARIABLES, JobRole, missing_in, of_all_roles, of_roles
+from mlgen.launch.role import (
+    NODES,
+    VARIABLES,
+    JobRole,
+    contradicted,
+    missing_in,
+    of_all_roles,
+    of_roles,
+)
 from mlgen.problems import Problem, ValuePath
 from mlgen.shell import is_python, program
 from mlgen.topology import INDEX
@@ -102,7 +110,7 @@ def other_size(role: JobRole) -> Iterator[Problem]:
         else:
             fits = not (counted and own) or size is None or value == str(own)
         if not fits and role.is_read(name):
-            message = f'{name} is "{value}", but in this job, it must be {own}'
+            message = contradicted(name, value, own)
             # A launcher that waits for more replicas never starts to train.
             waits = counted == "replicas" and (size or 0) > own
             warn = not waits or ("options" in VARIABLES[name] and not role.lines.launches)
@@ -142,7 +150,7 @@ def size_in_argument(role: JobRole) -> Iterator[Problem]:
             fits = size == own or bool(several and size % own == 0)
         if not fits:
             noun = f"{own} hosts" if "hosts" in row else str(own)
-            message = f'{setting.text} is "{value}", but in this job, it must be {noun}'
+            message = contradicted(setting.text, value, noun)
             # A program waits for the other replicas, unless it ignores the file.
             warn = counted != "replicas" or size < own or setting.path[0] == "volumes"
             hint = row.get("hint", f"write {noun}")
