@@ -259,15 +259,19 @@ def tpu_topology(pods: Pods) -> Iterator[Located]:
         return
     most = min(each if chips <= each else 4, chips)
     if count > most:
-        message = f"a pod requests {count} chips, but a host of {accelerator} with the topology "
-        message += f"{topology} has at most {most}"
+        message = (
+            f"a pod requests {count} chips, but a host of {accelerator} with the topology "
+            f"{topology} has at most {most}"
+        )
         hint = f"write google.com/tpu: {most}, or a larger topology and more replicas"
         yield pods.error(at, message, hint)
     elif pods.count and (pods.count * count) % chips:
         several = f"{pods.count} pod{'s' * (pods.count > 1)} with {count} chips each"
-        message = f"{several} do not fill slices of the topology {topology}, which have {chips}"
+        message = (
+            f"{several} do not fill slices of the topology {topology}, which have {chips} chips"
+        )
         hint = f"write {chips // most} replicas of {most} chips, or another topology"
-        yield pods.warning(at, f"{message} chips", hint)
+        yield pods.warning(at, message, hint)
 
 
 NO_DEVICES = ("", "-1", "none", "NoDevFiles")

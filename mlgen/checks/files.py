@@ -168,8 +168,10 @@ def missing_file(container: Container) -> Iterator[Located]:
         if files and file not in files:
             hint = did_you_mean(file, files) or f"add {file} to the files"
             if file == "discover_hosts.sh":
-                hint = "add options.elasticPolicy, with which mlgen writes it, or use --hostfile"
-                hint += " /etc/mpi/hostfile"
+                hint = (
+                    "add options.elasticPolicy, with which mlgen writes it, or use --hostfile"
+                    " /etc/mpi/hostfile"
+                )
             lack = container.error(at, _missing(path, volume, files), hint, "volume")
             yield lack.as_warning(unless=is_script)
         elif (
@@ -180,9 +182,12 @@ def missing_file(container: Container) -> Iterator[Located]:
                 or any(_may_create(line, word) for line in container.lines.lines)
             )
         ):
-            message = f"{path} does not exist: the empty volume {volume['name']} hides {folder} of"
+            message = (
+                f"{path} does not exist: the empty volume {volume['name']} hides {folder} of"
+                " the image"
+            )
             hint = "mount the volume at another path"
-            yield container.error(at, f"{message} the image", hint, "volume")
+            yield container.error(at, message, hint, "volume")
 
 
 def _may_create(line: Line, file: str) -> bool:
@@ -378,9 +383,15 @@ def own_checkpoints(container: Container) -> Iterator[Located]:
         kind = source_of(found[2]) if found else ""
         if kind in ("", "emptyDir", "ephemeral"):
             own = f"is in its own {kind} volume" if kind else "is on no volume"
-            message = f"the evaluator reads {folder}, which {own}, so it finds no checkpoints of"
-            hint = "mount a volume that all replicas share, such as a PersistentVolumeClaim, at"
-            yield container.warning(at, f"{message} other replicas", f"{hint} {folder}", "volume")
+            message = (
+                f"the evaluator reads {folder}, which {own}, so it finds no checkpoints of"
+                " other replicas"
+            )
+            hint = (
+                "mount a volume that all replicas share, such as a PersistentVolumeClaim, at"
+                f" {folder}"
+            )
+            yield container.warning(at, message, hint, "volume")
 
 
 def _checkpoints(container: Container, pattern: str) -> Iterator[tuple[ValuePath, str, str]]:
@@ -469,6 +480,9 @@ def lost_checkpoints(container: Container) -> Iterator[Located]:
                 continue
         elif "path" in name or re.search(r"\.\w+$", folder):  # a file, or a model of the image
             continue
-        message = f"the checkpoints in {folder} are lost when the replicas restart in new pods,"
+        message = (
+            f"the checkpoints in {folder} are lost when the replicas restart in new pods,"
+            f" because {reason}"
+        )
         hint = f"mount a PersistentVolumeClaim or another shared volume at {folder}"
-        yield container.warning(at, f"{message} because {reason}", hint, "volume")
+        yield container.warning(at, message, hint, "volume")

@@ -135,9 +135,12 @@ def no_node(pods: Pods) -> Iterator[Located]:
     terms = _node_terms(pods)
     if all(not all(term.values()) for term in terms):
         key = next(key for key, values in terms[0].items() if not values)
-        message = "no node matches: nodeSelector and nodeAffinity allow no common value of the"
+        message = (
+            "no node matches: nodeSelector and nodeAffinity allow no common value of the"
+            f" label {key}"
+        )
         at = (*POD, "affinity", "nodeAffinity")
-        yield pods.error(at, f"{message} label {key}", "change one of them")
+        yield pods.error(at, message, "change one of them")
 
 
 @of_pods
@@ -189,13 +192,18 @@ def few_nodes(pods: Pods) -> Iterator[Located]:
     on_host = pods.template["spec"].get("hostNetwork")
     ports = (port for _, each in pods.containers() for port in each.get("ports") or ())
     if at := own_terms(pods, "podAntiAffinity"):
-        message = f"the podAntiAffinity requires a different node for each of {count} pods, but"
+        message = (
+            f"the podAntiAffinity requires a different node for each of {count} pods, but {several}"
+        )
         hint = "remove the podAntiAffinity, or select more nodes"
-        yield pods.error(at[0], f"{message} {several}", hint)
+        yield pods.error(at[0], message, hint)
     elif any(port.get("hostPort") or on_host for port in ports):
         message = f"{count} pods use the same ports of their node, but {several}"
-        hint = "select more nodes, or write network.host: true instead of hostNetwork, so that each"
-        yield pods.error((), message, f"{hint} pod has its own ports")
+        hint = (
+            "select more nodes, or write network.host: true instead of hostNetwork, so that each"
+            " pod has its own ports"
+        )
+        yield pods.error((), message, hint)
 
 
 @of_objects
@@ -231,8 +239,10 @@ def crowded_node(job: Objects) -> Iterator[Located]:
         if count > most:
             number = sum(pods.count or 1 for pods in crowd)
             at, *_ = [*own_terms(crowd[0], "podAffinity"), (*POD, "nodeSelector")]
-            message = f"all {number} pods must be on one node, which would need {count} {name}: "
-            message += f"the largest nodes have {most}"
+            message = (
+                f"all {number} pods must be on one node, which would need {count} {name}: "
+                f"the largest nodes have {most}"
+            )
             hint = "remove the placement on one node, or use fewer replicas"
             yield crowd[0].warning(at, message, hint)
 
@@ -361,8 +371,10 @@ def small_machine(pods: Pods) -> Iterator[Located]:
             known = [most for each in types for most in [_capacity(each, name)] if most]
             most = max(known, key=parse, default="0")
             if len(known) == len(types) and parse(amount) > parse(most):
-                message = f"a node of the type {' or '.join(sorted(types))} has {most} {name}, but"
-                message += f" a pod requests {amount}"
+                message = (
+                    f"a node of the type {' or '.join(sorted(types))} has {most} {name}, but"
+                    f" a pod requests {amount}"
+                )
                 in_selector = ("nodeSelector", key), ("affinity", "nodeAffinity")
                 at = (*POD, *in_selector[key not in selector])
                 yield pods.warning(at, message, "change the resources or the node selector")
@@ -415,9 +427,11 @@ def other_accelerators(pods: Pods) -> Iterator[Located]:
         on_gke = key.startswith("cloud.google.com/gke-") and not spec.get("resourceClaims")
         if vendor and on_gke and not any(map(devices_of, pods.job.pods)):
             name = vendor + ("gpu" if vendor == "nvidia.com/" else "tpu")
-            message = f"the pods run on nodes with accelerators, by the label {key}, but request"
+            message = (
+                f"the pods run on nodes with accelerators, by the label {key}, but request none"
+            )
             hint = f"add {name} to resources, or remove the label"
-            yield pods.warning(at, f"{message} none", hint)
+            yield pods.warning(at, message, hint)
             return
 
 
@@ -528,6 +542,9 @@ def priority_number(pods: Pods) -> Iterator[Located]:
     spec = pods.template["spec"]
     priority = spec.get("priority")
     if priority and not spec.get("priorityClassName"):
-        message = f"the admission plugin Priority rejects a pod with priority {priority} and"
+        message = (
+            f"the admission plugin Priority rejects a pod with priority {priority} and"
+            " without priorityClassName"
+        )
         hint = "write priorityClassName, the name of a PriorityClass, instead of priority"
-        yield pods.error((*POD, "priority"), f"{message} without priorityClassName", hint)
+        yield pods.error((*POD, "priority"), message, hint)

@@ -245,11 +245,11 @@ class ContainerText(NamedTuple):
     own_index: str = f"${INDEX_NAME}"
 
 
-EXEC: tuple[ValuePath, ...] = (
+HANDLERS: tuple[ValuePath, ...] = (
     *((name,) for name in ("livenessProbe", "readinessProbe", "startupProbe")),
     *(("lifecycle", name) for name in ("postStart", "preStop")),
 )
-"""The fields of a container that run a command later."""
+"""The probes and hooks of a container."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ class Container:
             whole = f"{before} {text}" if is_value else text
             found.append(ContainerText(item, (*self.path, *at), str(at[0]), whole, INDEX))
             before = text
-        for steps in EXEC:
+        for steps in HANDLERS:
             at = (*steps, "exec", "command")
             for number, text in enumerate(value_at(self.data, at) or ()):
                 path = (*self.path, *at, number)

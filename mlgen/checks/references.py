@@ -99,11 +99,12 @@ def _services(job: Objects) -> Iterator[Located]:
         elif subdomain and subdomain not in without_pods:
             selector = selectors[subdomain]
             if not pods.selected(selector):
-                message = f"{title(services[subdomain])} does not select the pods of"
+                message = (
+                    f"{title(services[subdomain])} does not select the pods of {title(pods.item)}"
+                )
                 hint = f"do not override the labels {', '.join(selector)}"
                 labels_path = (*TEMPLATE, "metadata", "labels")
-                full = f"{message} {title(pods.item)}"
-                yield broken(pods.item, labels_path, full, hint, "selector")
+                yield broken(pods.item, labels_path, message, hint, "selector")
     subdomains = {pods.subdomain[1] for pods in job.distinct_pods}
     before_ready = not peers.discovers_hosts(job)
     which = "pods that are not ready" if before_ready else "only pods that are ready"
@@ -438,8 +439,10 @@ def scheduler_of_gang(job: Objects) -> Iterator[Located]:
             least = value_at(item, ("spec", "minMember")) or 0
         for pods in job.distinct_pods if counts[gang] < least else ():
             if _group(pods) == name and _scheduler(pods) != gang:
-                message = f"{title(pods.item)} has schedulerName {_scheduler(pods)}, but {gang}"
-                message += f" starts its gang, and waits for {least} pods"
+                message = (
+                    f"{title(pods.item)} has schedulerName {_scheduler(pods)}, but {gang}"
+                    f" starts its gang, and waits for {least} pods"
+                )
                 hint = f"remove schedulerName, or write {gang}"
                 path = (*POD, "schedulerName")
                 yield broken(pods.item, path, message, hint, "combination")
@@ -545,13 +548,17 @@ def _not_avoided(pods: Pods, role: str) -> Iterator[Problem]:
         hint = "cordon such a node yourself: kubectl cordon NODE"
         yield Problem(AVOID, message, "no-effect", hint, warning=True)
     elif any(each.get("operator") == "NotIn" for each in fields):
-        message = f"Required and NotIn in matchFields of {role} are mutually exclusive, because the"
-        message += " supervisor writes there the nodes to avoid"
+        message = (
+            f"Required and NotIn in matchFields of {role} are mutually exclusive, because the"
+            " supervisor writes there the nodes to avoid"
+        )
         hint = "write matchExpressions with the key kubernetes.io/hostname"
         yield Problem(AVOID, message, "combination", hint)
     elif terms:
-        message = f"the node affinity of {role} gets the nodes to avoid, so after a restart,"
-        message += " kubectl apply is rejected while the job runs"
+        message = (
+            f"the node affinity of {role} gets the nodes to avoid, so after a restart,"
+            " kubectl apply is rejected while the job runs"
+        )
         hint = "write nodeSelector instead of the node affinity, or Preferred"
         yield Problem(AVOID, message, "combination", hint, warning=True)
 
@@ -603,8 +610,10 @@ def rights_to_delete_pods(job: Objects) -> Iterator[Located]:
         of_pods = (rule["verbs"] for rule in item["rules"] if "pods" in rule["resources"])
         verbs = {*chain.from_iterable(of_pods)}
         if "delete" in verbs and "create" not in verbs and name_of(item).endswith(f"-{SUPERVISOR}"):
-            message = "the supervisor may delete pods of StatefulSets; if the node of such a pod"
-            message += " still runs, two pods with the same name may write to the same files"
+            message = (
+                "the supervisor may delete pods of StatefulSets; if the node of such a pod"
+                " still runs, two pods with the same name may write to the same files"
+            )
             hint = "remove it if lost nodes may still run"
             path = ("runPolicy", "forceDeleteAfterSeconds")
             yield Located(item, (), warning(path, message, hint, "rights"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from mlgen.checks.job_file import holders
 from mlgen.checks.pods import (
+    HANDLERS,
     POD,
     Container,
     Located,
@@ -185,16 +186,13 @@ def waits_for_itself(container: Container) -> Iterator[Located]:
         name, host = container.data["name"], waits[1]
         message = (
             f"the init container {name} waits for a port of {host}, which opens only after the"
+            " init containers have ended, so training never starts"
         )
-        message += " init containers have ended, so training never starts"
-        hint = "remove it: mlgen adds the waits that the framework needs; or wait in the training"
-        yield container.error((), message, f"{hint} container", "wait-cycle")
-
-
-HANDLERS: tuple[ValuePath, ...] = (
-    *(("livenessProbe",), ("readinessProbe",), ("startupProbe",)),
-    *(("lifecycle", "postStart"), ("lifecycle", "preStop")),
-)
+        hint = (
+            "remove it: mlgen adds the waits that the framework needs; or wait in the training"
+            " container"
+        )
+        yield container.error((), message, hint, "wait-cycle")
 
 
 @of_containers
@@ -328,15 +326,18 @@ def unexpanded_variable(container: Container) -> Iterator[Located]:
         before = first.get(used, number) < number
         message = f"Kubernetes does not replace {match[0]} in env, so"
         if re.fullmatch(SEARCH_PATHS, name) and not before:
-            hint = "write the complete value, or remove it from env and set it in a script: sh -c"
-            message += " the directories of the image are lost"
-            yield container.warning(at, message, f"{hint} 'export {name}=\"…\"; exec …'")
+            hint = (
+                "write the complete value, or remove it from env and set it in a script:"
+                f" sh -c 'export {name}=\"…\"; exec …'"
+            )
+            lost = "the directories of the image are lost"
+            yield container.warning(at, f"{message} {lost}", hint)
         elif re.fullmatch(OF_SHELLS, name) or re.match(PROSE, value):
             continue
         elif used in first or used in SHELL_VARIABLES:
             hint = f"write $({used})" if before else "write the complete value"
-            message += f" {name} has this text as its value"
-            yield container.warning(at, message, hint, "no-effect")
+            kept = f"{name} has this text as its value"
+            yield container.warning(at, f"{message} {kept}", hint, "no-effect")
 
 
 @of_objects

@@ -158,9 +158,12 @@ def hidden_image(container: Container) -> Iterator[Located]:
         is_empty = source_of(volume) == "emptyDir" and not is_filled(container, volume)
         hides = is_empty and not creates_files(container) and re.fullmatch(PROGRAMS, folder)
         if hides or re.fullmatch(SYSTEM, folder):
-            message = f"the volume {name} replaces {folder} of the image, which the container needs"
+            message = (
+                f"the volume {name} replaces {folder} of the image, which the container needs"
+                " to start"
+            )
             hint = "mount it at a directory below, or add subPath to mount one file"
-            found = container.error((*at, "mountPath"), f"{message} to start", hint, "volume")
+            found = container.error((*at, "mountPath"), message, hint, "volume")
             # The container runtime mounts files into /etc, for which it needs to create them.
             fails = ("", "/proc", "/etc") if source_of(volume) in FILES_ONLY else ("", "/proc")
             yield found.as_warning(unless=folder.rstrip("/") in fails)
@@ -268,8 +271,10 @@ def mount_in_read_only(container: Container) -> Iterator[Located]:
             continue
         kind, part = source_of(outer[2]), str(mount.get("subPath") or "").rpartition("/")[2]
         if kind == "image" or (kind in READ_ONLY and re.fullmatch(FILE, part)):
-            message = f"the container runtime cannot create {folder}, because the volume"
-            message += f" {outer[2]['name']} around it is read-only"
+            message = (
+                f"the container runtime cannot create {folder}, because the volume"
+                f" {outer[2]['name']} around it is read-only"
+            )
             hint = "mount it outside of the other volume"
             yield container.warning((*at, "mountPath"), message, hint, "volume")
 
@@ -383,8 +388,10 @@ def literal_path(pods: Pods) -> Iterator[Located]:
         if option:
             hint = "write only the path in the container, which is the part after the colon"
             if option[1]:
-                hint = "write the path without the option after the colon; for a read-only mount,"
-                hint += " add readOnly: true"
+                hint = (
+                    "write the path without the option after the colon; for a read-only mount,"
+                    " add readOnly: true"
+                )
             message = f'the volume would be mounted at a directory named "{value}"'
             yield pods.warning(at, message, hint, "bad-value")
         elif re.search(r"^/?~|\$[({A-Z]", value):
@@ -558,9 +565,12 @@ def _shared_by(job: Objects, name: str, spec: Object) -> Problem | None:
         and not (spec.get("volumeName") or spec.get("selector"))
         and any(node_count(pods) != 1 and not own_terms(pods, "podAffinity") for pods in users)
     ):
-        message = f"{count} pods use the claim {name}, but with ReadWriteOnce only the pods of one"
+        message = (
+            f"{count} pods use the claim {name}, but with ReadWriteOnce only the pods of one"
+            " node can use it"
+        )
         hint = "write accessModes: [ReadWriteMany], with a storage class that supports it"
-        return warning((), f"{message} node can use it", hint)
+        return warning((), message, hint)
     return None
 
 
@@ -661,15 +671,21 @@ def git_address(job: Objects) -> Iterator[Located]:
                 hint = f"write repository: {repository}, and revision: with the branch or tag"
                 found = error((), message, hint, "bad-value")
             elif re.match(r"https?://([^/@:]*:[^/@]+@|gh[pousr]_\w+@)", value):
-                message = "the repository's address contains a password or token, which is readable"
+                message = (
+                    "the repository's address contains a password or token, which is readable"
+                    " in the manifests"
+                )
                 hint = "remove it from the address, and name a Secret with the key in secret"
-                found = warning((), f"{message} in the manifests", hint, "secret-in-env")
+                found = warning((), message, hint, "secret-in-env")
             elif re.match(r"ssh://|[\w.-]+@[\w.-]+:", value) and not (
                 own_image or git.get("secret")
             ):
                 message = f"git needs a key for {value}, but the volume has no secret"
-                hint = "write secret: with the name of a Secret that contains the key, or an https"
-                found = warning((), message, f"{hint} address", "missing-field")
+                hint = (
+                    "write secret: with the name of a Secret that contains the key, or an https"
+                    " address"
+                )
+                found = warning((), message, hint, "missing-field")
             if found:
                 at = (*path, "volumes", name, "git", "repository")
                 yield Located(job.items[0], (), replace(found, path=at))

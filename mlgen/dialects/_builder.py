@@ -435,9 +435,12 @@ def no_ssh_keys(operator: str, secret: str, option: str) -> tuple[str, str]:
         secret: the name of the Secret.
         option: the option of kubectl for the job's namespace; "" for none.
     """
-    message = f"{operator} creates SSH keys; mlgen does not, and pods do not start until the Secret"
+    message = (
+        f"{operator} creates SSH keys; mlgen does not, and pods do not start until the Secret"
+        f" {secret} exists"
+    )
     hint = f"run once: mlgen ssh-secret{option} {quote(secret)} | kubectl apply -f -"
-    return f"{message} {secret} exists", hint
+    return message, hint
 
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "mlgen"}

@@ -526,8 +526,10 @@ def parallel_sizes(role: JobRole) -> Iterator[Problem]:
         else:
             have = _processes_of(role)
             fits = have % product == 0
-            message = f"{texts}, the number of processes must be a multiple of {product}"
-            message += f", but it is {have}"
+            message = (
+                f"{texts}, the number of processes must be a multiple of {product}"
+                f", but it is {have}"
+            )
         if have and not fits:
             yield role.error(path, message, "change them, or replicas", warn=in_file)
 

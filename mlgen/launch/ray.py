@@ -265,6 +265,9 @@ def different_ray(roles: Sequence[JobRole]) -> Iterator[Problem]:
         found = re.fullmatch(IMAGE, image) if role.name != "submitter" else None
         pythons = {*re.findall(r"-py\d+", f"{image} {images['head']}")}
         if found and head and (found[1] != head[1] or len(pythons) > 1):
-            message = f"{image} has another version of Ray or Python than the head's image, so"
+            message = (
+                f"{image} has another version of Ray or Python than the head's image, so"
+                f" {role.name} cannot join the cluster"
+            )
             hint = f"write images of one version, such as {images['head']}"
-            yield role.warning(("image",), f"{message} {role.name} cannot join the cluster", hint)
+            yield role.warning(("image",), message, hint)

@@ -94,8 +94,11 @@ def problems(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Problem]:
     for role in topology.roles:
         path = ("roles", role.spec.name)
         if role.tolerates_failure and not role.decides:
-            message = f"JobSet fails the job when the last replica of {role.name} has ended"
-            yield warning(path, f"{message} and one of them has failed", code="differs")
+            message = (
+                f"JobSet fails the job when the last replica of {role.name} has ended"
+                " and one of them has failed"
+            )
+            yield warning(path, message, code="differs")
         if (role.max_replicas or 0) > role.replicas:
             message = f"a JobSet cannot be scaled: {role.name} keeps {role.replicas} replicas"
             yield warning((*path, "replicas"), message, code="differs")
@@ -128,8 +131,10 @@ def _unusable_names(topology: Topology) -> Iterator[Problem]:
         message = f"a JobSet cannot run {job.framework}, whose Job must have a fixed name"
         yield error(("framework",), message, "render Jobs")
     elif any(right.resource == "pods" for right in rights):
-        message = "the launcher reaches workers by pod name, but the pods of a JobSet have random"
-        yield error(("options", "transport"), f"{message} names", "write transport: ssh")
+        message = (
+            "the launcher reaches workers by pod name, but the pods of a JobSet have random names"
+        )
+        yield error(("options", "transport"), message, "write transport: ssh")
     pods = [f"{workload_name(job, role)}-{role.replicas - 1}{SUFFIX}" for role in topology.roles]
     pod = max(pods, key=len)
     excess = len(pod) - LABEL_MAX

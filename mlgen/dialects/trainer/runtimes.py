@@ -45,10 +45,13 @@ def find(document: Document, runtimes: Iterable[Document], collector: Collector)
     copies = {_metadata(each, "name"): each for each in published(newest)}
     copies = copies if kind == CLUSTER else {}
     if name.value in copies:
-        message = "the runtime is not in the input; "
-        message += f"mlgen uses the one that Trainer {newest} publishes"
-        hint = "pass the runtime of your cluster with --runtime FILE, or the version of Trainer "
-        hint += f"with --runtime {newest}"
+        message = (
+            f"the runtime is not in the input; mlgen uses the one that Trainer {newest} publishes"
+        )
+        hint = (
+            "pass the runtime of your cluster with --runtime FILE, or the version of Trainer "
+            f"with --runtime {newest}"
+        )
         collector.add(name.problem(message, hint, warning=True))
         return copies[name.value]
     names = [str(_metadata(each, "name")) for each in known]
