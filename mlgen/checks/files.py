@@ -52,7 +52,7 @@ def _words(container: Container) -> Iterator[tuple[ValuePath, str]]:
 
 
 @of_containers
-def file_as_folder(container: Container) -> Iterator[Located]:
+def file_over_directory(container: Container) -> Iterator[Located]:
     """Report a file that is mounted at the path of its directory.
 
     With subPath, mountPath is the path of the file:

@@ -6,7 +6,7 @@ from typing import Any
 
 from mlgen.jobfile.gpus import has_devices
 from mlgen.jobfile.model import RoleSpec
-from mlgen.launch.role import NODES, JobRole, of_all_roles, of_roles
+from mlgen.launch.role import NNODES, JobRole, of_all_roles, of_roles
 from mlgen.problems import Problem, ValuePath
 
 BACKEND = r"(.*\.)?(\w+_)?backend"
@@ -106,7 +106,7 @@ def rank_without_gpus(roles: Sequence[JobRole]) -> Iterator[Problem]:
           master: {command: [python, parameters.py]}
           worker: {replicas: 2, command: [python, train.py], resources: {nvidia.com/gpu: 1}}
     """
-    ranks = [role for role in roles if not role.env.keys().isdisjoint(NODES)]
+    ranks = [role for role in roles if not role.env.keys().isdisjoint(NNODES)]
     with_gpus = [role for role in ranks if role.spec.gpus]
     for role in ranks:
         # A role with another command may be a parameter server, which needs none.

@@ -21,7 +21,7 @@ from mlgen.topology import INDEX, INDEX_NAME, PodField, Role, Topology
 
 VARIABLES = COMMANDS["variables"]
 
-NODES = ("PET_NNODES", "PADDLE_NNODES")
+NNODES = ("PET_NNODES", "PADDLE_NNODES")
 """The variables with a launcher's number of replicas. Frameworks that set one assign ranks."""
 
 REFERENCE = r"\$(?:\((\w+)\)|\{(\w+)(?::?-([^{}]*))?\}|(\w+))"
@@ -291,7 +291,7 @@ class Launched:
     @property
     def ranked(self) -> bool:
         """True if the framework assigns ranks to all replicas of the job."""
-        return not self.env.keys().isdisjoint(NODES)
+        return not self.env.keys().isdisjoint(NNODES)
 
     @cached_property
     def replicas(self) -> int:

@@ -15,7 +15,7 @@ from mlgen.launch.addresses import first_address
 from mlgen.launch.line import COMMANDS, LAUNCHERS
 from mlgen.launch.ranks import LOOPS, lone_script
 from mlgen.launch.role import (
-    NODES,
+    NNODES,
     VARIABLES,
     JobRole,
     contradicted,
@@ -201,7 +201,7 @@ def differs_between_roles(roles: Sequence[JobRole]) -> Iterator[Problem]:
     """
     seen: dict[str, tuple[str, str]] = {}
     for role in roles:
-        if role.env.keys().isdisjoint(NODES) or role.job.network.on_host:
+        if role.env.keys().isdisjoint(NNODES) or role.job.network.on_host:
             continue
         settings: list[tuple[str, str, ValuePath]] = [
             (f"--{option}", launch.literal(option) or "", launch.place(f"--{option}"))
