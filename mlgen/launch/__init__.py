@@ -15,10 +15,10 @@ from mlgen.launch import (  # noqa: F401  # they register rules
     ranks,
     ray,
     scripts,
-    slots,
     variables,
 )
 from mlgen.launch.role import job_roles, of_all_roles, of_launchers, of_roles
+from mlgen.launch.slots import of_slots, slots_of
 from mlgen.problems import Problem
 from mlgen.topology import Topology
 
@@ -30,5 +30,7 @@ def launch_problems(topology: Topology) -> Iterator[Problem]:
         yield from of_roles.broken_by(role)
         for launched in role.launched:
             yield from of_launchers.broken_by(launched)
+            if slots := slots_of(launched):
+                yield from of_slots.broken_by(slots)
     if roles:
         yield from of_all_roles.broken_by(roles)

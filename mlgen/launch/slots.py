@@ -1,4 +1,4 @@
-"""Rules about MPI launchers: their processes against the workers, their slots and their GPUs."""
+"""Rules about launchers that start processes in the slots of the workers."""
 
 import re
 from collections.abc import Iterator
@@ -7,26 +7,10 @@ from dataclasses import dataclass
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.launch.line import HOSTFILES, Launch, Line, lines_of
-from mlgen.launch.role import Launched, of_launchers
+from mlgen.launch.role import Launched
 from mlgen.problems import Problem, warning
+from mlgen.rules import Rules
 from mlgen.shell import is_python
-
-
-@dataclass(frozen=True)
-class Slots:
-    """The slots for processes in the pods of a job.
-
-    Attributes:
-        each: the number of slots per host.
-        hosts: the number of workers, plus the launcher if it runs processes.
-        most_hosts: the number of hosts after scaling up to the maximum.
-        gpus: the GPUs of each worker; 0 if there are none or they cannot be counted.
-    """
-
-    each: int
-    hosts: int
-    most_hosts: int
-    gpus: int
 
 
 def per_worker(job: TrainingJob) -> int:
@@ -48,14 +32,47 @@ def _working_launchers(job: TrainingJob) -> int:
     return 1 if job.options.get("runLauncherAsWorker") else 0
 
 
-def _slots(launched: Launched) -> Slots | None:
-    """Return the slots of a job whose launcher runs this command; None for other commands."""
+@dataclass(frozen=True)
+class Slots:
+    """A launcher of the role `launcher`, and the slots of the hosts in which it starts processes.
+
+    Attributes:
+        launched: the launcher.
+        each: the number of slots per host.
+        hosts: the number of workers, plus the launcher if it runs processes.
+        most_hosts: the number of hosts after scaling up to the maximum.
+        gpus: the GPUs of each worker; 0 if there are none or they cannot be counted.
+    """
+
+    launched: Launched
+    each: int
+    hosts: int
+    most_hosts: int
+    gpus: int
+
+    @property
+    def job(self) -> TrainingJob:
+        """The job."""
+        return self.launched.job
+
+    @property
+    def launch(self) -> Launch:
+        """The launcher and its options as written."""
+        return self.launched.raw
+
+
+of_slots: Rules[Slots, Problem] = Rules("slots")
+
+
+def slots_of(launched: Launched) -> Slots | None:
+    """Return the slots of the hosts of a launcher; None for commands that use no hostfile."""
     job = launched.job
     if launched.role.name != "launcher" or "hostfile" not in launched.topology.files:
         return None
     worker, own = job.roles["worker"], _working_launchers(job)
     most = max(worker.replicas, job.options.get("elasticPolicy", {}).get("maxReplicas", 0))
-    return Slots(per_worker(job), worker.replicas + own, most + own, gpus.per_process(worker))
+    hosts, gpus_of_each = worker.replicas + own, gpus.per_process(worker)
+    return Slots(launched, per_worker(job), hosts, most + own, gpus_of_each)
 
 
 def counted(number: int, noun: str) -> str:
@@ -63,8 +80,8 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-@of_launchers
-def all_in_launcher(launched: Launched) -> Iterator[Problem]:
+@of_slots
+def all_in_launcher(slots: Slots) -> Iterator[Problem]:
     """Report a launcher that starts all processes in its own pod, not in the workers.
 
     localhost is horovodrun's default (horovod/runner/launch.py, _run).
@@ -86,16 +103,16 @@ def all_in_launcher(launched: Launched) -> Iterator[Problem]:
             command: [horovodrun, -np, "2", --hostfile, /etc/mpi/hostfile, python, train.py]
           worker: {replicas: 2}
     """
-    launch, job = launched.raw, launched.job
-    if _slots(launched) and len(launched.role.lines.launches) == 1 and _is_local(launch):
+    launch, launched = slots.launch, slots.launched
+    if len(launched.role.lines.launches) == 1 and _is_local(launch):
         script = "--host-discovery-script /etc/mpi/discover_hosts.sh"
-        elastic = "elasticPolicy" in job.options and launch.program == "horovodrun"
+        elastic = "elasticPolicy" in slots.job.options and launch.program == "horovodrun"
         option = script if elastic else "--hostfile /etc/mpi/hostfile"
         yield launched.all_local(f"pass {option} instead of localhost")
 
 
-@of_launchers
-def undiscovered(launched: Launched) -> Iterator[Problem]:
+@of_slots
+def undiscovered(slots: Slots) -> Iterator[Problem]:
     """Report more slots than horovodrun can discover, for which it waits until its timeout.
 
     wrong:
@@ -115,21 +132,19 @@ def undiscovered(launched: Launched) -> Iterator[Problem]:
                       python, train.py]
           worker: {replicas: 2}
     """
-    launch, places = launched.raw, _slots(launched)
+    launch, most = slots.launch, slots.most_hosts * slots.each
     least = launch.number("min_np") or launch.number("np") or 0
-    if places and launch.program == "horovodrun" and "host_discovery_script" in launch.options:
-        most = places.most_hosts * places.each
-        if least > most:
-            hosts = counted(places.most_hosts, "host")
-            yield launched.warning(
-                f"horovodrun waits for {least} slots, but discovers at most {most},"
-                f" {places.each} on each of {hosts}",
-                f"write at most {most}, or change maxReplicas or slotsPerWorker",
-            )
+    discovers = launch.program == "horovodrun" and "host_discovery_script" in launch.options
+    if discovers and least > most:
+        yield slots.launched.warning(
+            f"horovodrun waits for {least} slots, but discovers at most {most},"
+            f" {slots.each} on each of {counted(slots.most_hosts, 'host')}",
+            f"write at most {most}, or change maxReplicas or slotsPerWorker",
+        )
 
 
-@of_launchers
-def other_workers(launched: Launched) -> Iterator[Problem]:
+@of_slots
+def other_workers(slots: Slots) -> Iterator[Problem]:
     """Report a number of pods or of GPUs that the workers do not have.
 
     wrong:
@@ -148,23 +163,22 @@ def other_workers(launched: Launched) -> Iterator[Problem]:
           launcher: {command: [deepspeed, --num_nodes=2, train.py]}
           worker: {replicas: 2}
     """
-    launch, places = launched.raw, _slots(launched)
-    row = launch.launcher
-    if not places or row.in_each_pod:
+    launch, row = slots.launch, slots.launch.launcher
+    if row.in_each_pod:
         return
     nodes, devices = launch.number(row.nodes), launch.number(row.processes)
-    if nodes and nodes != places.hosts and launch.options.get("hostfile") in HOSTFILES:
+    if nodes and nodes != slots.hosts and launch.options.get("hostfile") in HOSTFILES:
         hint = f"remove --{row.nodes} to start processes in all workers, or change replicas"
-        message = f"--{row.nodes}={nodes}, but the job has {counted(places.hosts, 'worker')}"
-        yield launched.warning(message, hint)
-    if devices and 0 < places.gpus < devices:
-        has = counted(places.gpus, "GPU")
+        message = f"--{row.nodes}={nodes}, but the job has {counted(slots.hosts, 'worker')}"
+        yield slots.launched.warning(message, hint)
+    if devices and 0 < slots.gpus < devices:
+        has = counted(slots.gpus, "GPU")
         message = f"--{row.processes}={devices}, but each worker has {has}"
-        yield launched.warning(message, f"write --{row.processes}={places.gpus}")
+        yield slots.launched.warning(message, f"write --{row.processes}={slots.gpus}")
 
 
-@of_launchers
-def needs_ssh(launched: Launched) -> Iterator[Problem]:
+@of_slots
+def needs_ssh(slots: Slots) -> Iterator[Problem]:
     """Report a launcher that starts processes in other pods with ssh, without sshd in them.
 
     Of the launchers, horovodrun uses `kubectl exec` if it is Open MPI's agent
@@ -183,7 +197,7 @@ def needs_ssh(launched: Launched) -> Iterator[Problem]:
           launcher: {command: [deepspeed, train.py]}
           worker: {replicas: 2}
     """
-    launch, job = launched.raw, launched.job
+    launch, job = slots.launch, slots.job
     if launch.program == "horovodrun":
         is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
         needs = not is_open_mpi and not _is_local(launch) and "np" in launch.options
@@ -192,15 +206,15 @@ def needs_ssh(launched: Launched) -> Iterator[Problem]:
     else:
         needs = launch.program == "deepspeed" and launch.options.get("launcher") in (None, "pdsh")
     # The image of a custom resource may contain its own ssh.
-    if needs and _slots(launched) and job.options.get("transport") != "ssh" and not job.converted:
+    if needs and job.options.get("transport") != "ssh" and not job.converted:
         message = (
             f"{launch.program} connects to the workers over ssh, but transport is kubectl-exec"
         )
-        yield launched.warning(message, "write options.transport: ssh, or use mpirun")
+        yield slots.launched.warning(message, "write options.transport: ssh, or use mpirun")
 
 
-@of_launchers
-def several_launchers(launched: Launched) -> Iterator[Problem]:
+@of_slots
+def several_launchers(slots: Slots) -> Iterator[Problem]:
     """Report several launchers per host, each of which starts all processes of its host.
 
     wrong:
@@ -216,20 +230,20 @@ def several_launchers(launched: Launched) -> Iterator[Problem]:
                       torchrun, --nproc_per_node=8, train.py]
           worker: {replicas: 2, resources: {limits: {nvidia.com/gpu: 8}}}
     """
-    places, inner = _slots(launched), Line(launched.raw.script).launch
-    processes = _processes(launched.job, launched.raw) if places and inner else None
-    if places and inner and processes and processes > places.hosts:
+    inner = Line(slots.launch.script).launch
+    processes = _processes(slots.job, slots.launch) if inner else None
+    if inner and processes and processes > slots.hosts:
         row = inner.launcher
         if row.in_each_pod and inner.literal(row.processes) not in (None, "1"):
             message = (
                 f"mpirun would start {inner.program} {processes} times,"
                 " and each of them all processes of its host"
             )
-            yield launched.warning(message, f"write -np {places.hosts} --map-by ppr:1:node")
+            yield slots.launched.warning(message, f"write -np {slots.hosts} --map-by ppr:1:node")
 
 
-@of_launchers
-def other_hosts(launched: Launched) -> Iterator[Problem]:
+@of_slots
+def other_hosts(slots: Slots) -> Iterator[Problem]:
     """Report a hostfile in the job's files, or a list of hosts, that does not name the workers.
 
     wrong:
@@ -264,9 +278,7 @@ def other_hosts(launched: Launched) -> Iterator[Problem]:
           launcher: {command: [mpirun, ./train]}
           worker: {replicas: 2}
     """
-    job, launch = launched.job, launched.raw
-    if not _slots(launched):
-        return
+    job, launch, launched = slots.job, slots.launch, slots.launched
     workers, hint = job.roles["worker"].replicas, "mlgen's own hostfile lists the workers"
     own = {f"{job.name}-{role}-{i}" for role in job.roles for i in range(job.replicas)}
     option = next((name for name in ("host", "hosts") if name in launch.options), "")
@@ -294,8 +306,8 @@ def other_hosts(launched: Launched) -> Iterator[Problem]:
             yield launched.warning(message, f"remove --hostfile: {hint}")
 
 
-@of_launchers
-def other_processes(launched: Launched) -> Iterator[Problem]:
+@of_slots
+def other_processes(slots: Slots) -> Iterator[Problem]:
     """Report a number of processes that does not fit the slots of the workers.
 
     Open MPI and horovodrun refuse to start more processes than there are slots
@@ -328,38 +340,36 @@ def other_processes(launched: Launched) -> Iterator[Problem]:
           launcher: {command: [mpirun, -np, "8", ./train]}
           worker: {replicas: 2}
     """
-    launch, job, places = launched.raw, launched.job, _slots(launched)
-    if not places:
-        return
+    launch, job, launched = slots.launch, slots.job, slots.launched
     processes, per_host = _processes(job, launch), _each(launch)
-    each, launches = per_host or places.each, launched.role.lines.launches
-    available, used = each * places.hosts, -(-(processes or 0) // each)
+    each, launches = per_host or slots.each, launched.role.lines.launches
+    available, used = each * slots.hosts, -(-(processes or 0) // each)
     option = "the number per host" if per_host else "slotsPerWorker"
     hint = f"write -np {available}, or change {option} or replicas"
     # Another order, such as one process per host, can use hosts that would be idle.
     alone = len(launches) == 1 and launch.launcher.orders.keys().isdisjoint(launch.options)
-    if used > places.hosts and job.options.get("implementation", "OpenMPI") == "OpenMPI":
+    if used > slots.hosts and job.options.get("implementation", "OpenMPI") == "OpenMPI":
         # An MPIJob of v1 does not specify which MPI implementation its image contains.
         is_certain = not job.converted or {"implementation", "transport"} & {*job.options}
-        slots = f"room for {available}" if per_host else counted(available, "slot")
+        room = f"room for {available}" if per_host else counted(available, "slot")
         message = (
-            f"{launch.program} refuses to start {processes} processes: the job has {slots},"
-            f" {each} on each of {counted(places.hosts, 'host')}"
+            f"{launch.program} refuses to start {processes} processes: the job has {room},"
+            f" {each} on each of {counted(slots.hosts, 'host')}"
         )
         yield launched.error(message, hint, warn=not is_certain)
-    elif processes and used < places.hosts and alone:
-        idle = counted(places.hosts - used, "worker")
+    elif processes and used < slots.hosts and alone:
+        idle = counted(slots.hosts - used, "worker")
         message = (
-            f"{idle} of {places.hosts} would stay idle: {processes} processes fill only the other"
+            f"{idle} of {slots.hosts} would stay idle: {processes} processes fill only the other"
             f" workers, with {each} slots each"
         )
         yield launched.warning(message, hint)
     # In training, each process needs its own GPU. MPI programs share GPUs.
     runs_python = any(map(is_python, launch.script[:1]))
     uses_gpus = launch.program in ("horovodrun", "deepspeed") or runs_python
-    if uses_gpus and 0 < places.gpus < places.each:
-        hint = f"write slotsPerWorker: {places.gpus}, or remove it"
-        message = f"each worker has {places.each} slots, but only {counted(places.gpus, 'GPU')}"
+    if uses_gpus and 0 < slots.gpus < slots.each:
+        hint = f"write slotsPerWorker: {slots.gpus}, or remove it"
+        message = f"each worker has {slots.each} slots, but only {counted(slots.gpus, 'GPU')}"
         yield warning(("options", "slotsPerWorker"), message, hint, "launch")
 
 
