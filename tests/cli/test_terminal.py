@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 
 import pytest
 from support import ROOT
@@ -67,6 +68,17 @@ class Terminal:
             data = b""
         self.output += data
         return data
+
+    def interrupt(self):
+        """Send SIGINT until the process ends, and return the same as `end`.
+
+        Python does not notice a signal that arrives directly before it waits in a read.
+        """
+        while self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=20)
+        return self.end()
 
     def end(self):
         """Return the exit status and the terminal's content, with names of colors."""
@@ -165,19 +177,17 @@ def test_progress_of_a_stream_has_no_end_and_verify_reads_first(tmp_path):
 
 def test_a_person_is_told_that_standard_input_is_read_and_can_interrupt_it():
     waiting = Terminal("render", "-", stdin="terminal").until("Ctrl-D")
-    waiting.process.send_signal(signal.SIGINT)
 
-    assert (130, "reading standard input; end it with Ctrl-D\n\n") == waiting.end()
+    assert (130, "reading standard input; end it with Ctrl-D\n\n") == waiting.interrupt()
 
 
 def test_an_interrupted_question_is_an_interrupt_and_one_without_an_answer_is_not():
     interrupted, unanswered = (
         Terminal("init", "-o", "new.yaml", stdin="terminal").until("Framework") for _ in range(2)
     )
-    interrupted.process.send_signal(signal.SIGINT)
     os.write(unanswered.master, b"\x04")
 
-    assert 130 == interrupted.end()[0]
+    assert 130 == interrupted.interrupt()[0]
     status, shown = unanswered.end()
     assert (1, True) == (status, shown.endswith("Aborted!\n"))
 
