@@ -9,8 +9,8 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.excuses import unexcused
 from mlgen.output.yaml import verbatim, yaml_text
-from mlgen.pipeline import admitted
 from mlgen.problems import Collector, Problem, ValuePath, limited_hints, severe
+from mlgen.rendering import admitted
 from mlgen.result import Options
 
 

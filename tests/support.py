@@ -208,3 +208,15 @@ spec:
   runPolicy: {suspend: true, restartScope: All, backoffLimit: 10}
 """
 """A job with a supervisor, in a release of Helm with many of them. It has a NUMBER."""
+
+
+def printed(texts, options, form, **limit):
+    """Return the text of the jobs in texts, as the command line prints them."""
+    from mlgen.pipeline import Walk
+    from mlgen.printing import Printed
+
+    result = Printed(Walk(options, **limit), form)
+    for outcome in result.walk.outcomes(texts):
+        result.add(outcome)
+    result.walk.finish()
+    return result

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support import printed
 
 import mlgen
-from mlgen import MlgenError, Options, bulk, pipeline
+from mlgen import MlgenError, Options, pipeline
 from mlgen.cli import main
 from mlgen.documents import files
 from mlgen.documents.files import Text
@@ -250,13 +251,12 @@ def test_a_command_that_keeps_its_jobs_renders_no_more_than_fit(monkeypatch):
     assert result.problems[0].place.file == "2.yaml"
 
 
-def test_a_command_that_drops_its_jobs_renders_no_more_than_fit(monkeypatch):
-    monkeypatch.setattr(bulk, "OBJECTS", 5)
-    result = bulk.gather(many(9), bulk.Task(Options(), "yaml"))
+def test_a_command_that_drops_its_jobs_renders_no_more_than_fit():
+    walk = printed(many(9), Options(), "yaml", limit=5).walk
 
-    assert [problem.code for problem in result.problems] == ["too-large"]
-    assert result.problems[0].place.file == "2.yaml"
-    assert result.has_errors
+    assert [problem.code for problem in walk.problems] == ["too-large"]
+    assert walk.problems[0].place.file == "2.yaml"
+    assert walk.has_errors
 
 
 def test_a_command_that_keeps_its_jobs_limits_their_memory(monkeypatch):
@@ -275,7 +275,7 @@ def test_the_problems_of_a_command_are_limited(monkeypatch):
 
     for result in (
         pipeline.attempt(wrong, Options()),
-        bulk.gather(wrong, bulk.Task(Options(), "verdict")),
+        printed(wrong, Options(), "verdict").walk,
     ):
         assert result.problems[-1].code == "too-large"
         assert len(result.problems) < 12
@@ -298,10 +298,9 @@ PRINTING = {
     ("render", "job.yaml"): "job.yaml:1:1: ",
     ("render", "job.yaml", "--format", "json"): "job.yaml:1:1: ",
     ("render", "job.yaml", "-o", "out/"): "job.yaml:1:1: ",
-    ("render", "job.yaml", "--jobs", "2"): "job.yaml:1:1: ",
     ("argo", "job.yaml"): "job.yaml:1:1: ",
     ("argocd", "generate"): "job.yaml:1:1: ",
-    ("helm-post-render",): "<stdin>: ",
+    ("helm-post-render",): "<stdin>:1:1: ",
     ("krm",): "TrainingJob/a: ",
 }
 """Commands that print manifests, and the place that an error of their whole output names."""

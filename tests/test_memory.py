@@ -6,9 +6,8 @@ import tracemalloc
 from functools import partial
 
 import pytest
-from support import load
+from support import load, printed
 
-from mlgen import bulk
 from mlgen.documents.files import Text, documents
 from mlgen.integrations import argo, argocd, helm, kustomize
 from mlgen.output import spool
@@ -40,7 +39,7 @@ def stream(count):
 
 def gathered(form, count):
     texts = documents(Text("job.yaml", stream(count)))
-    result = bulk.gather(texts, bulk.Task(Options(), form))
+    result = printed(texts, Options(), form)
     return result.files().values() if form == "folder" else joined(result.texts(), form)
 
 

@@ -63,6 +63,12 @@ class Facts(NamedTuple):
     broken: tuple[Problem, ...] = ()
     """The problems of its objects that do not depend on other documents."""
 
+    @property
+    def problems(self) -> list[Problem]:
+        """Problems that may be reported when all documents are known."""
+        pairs = [problem for _, problem in self.kinds + self.shared]
+        return [*pairs, *(problem for _, _, problem in self.uses), *self.broken]
+
 
 class Item(NamedTuple):
     """An object of a document that is not a job: its path there, and the object."""

@@ -24,8 +24,8 @@ from mlgen.problems import MlgenError
 from mlgen.result import Options
 
 if TYPE_CHECKING:
-    from mlgen.bulk import Form, Gathered
     from mlgen.documents.files import Text
+    from mlgen.printing import Form, Printed
     from mlgen.problems import Problem
     from mlgen.result import Result
 
@@ -242,39 +242,35 @@ def rendered(
     return result
 
 
-def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: int) -> "Gathered":
+def printed(files: Sequence[str], values: dict[str, Any], form: "Form") -> "Printed":
     """Render many files, without the jobs that have errors. Do not print problems.
 
     Args:
         files: files, folders, and `-` for standard input.
         values: the keyword arguments of `Options`.
         form: form of the output.
-        jobs: number of processes. 0: one per core.
-
-    Raises:
-        ClickException: a process was killed.
     """
-    from mlgen import bulk
+    from mlgen.pipeline import Walk
+    from mlgen.printing import Printed
 
     reporter = _reporter()
     start = monotonic()
     label = "checking" if form == "verdict" else "rendering"
-    lines = reporter.form == "text" and reporter.style.source
+    has_excerpts = reporter.form == "text" and reporter.style.source
+    result = Printed(Walk(Options(**values)), form)
+    walk = result.walk
     with progress(_in_context(_parts(files)), label, size(tuple(files))) as texts:
-        try:
-            task = bulk.Task(Options(**values), form, lines=lines)
-            result = bulk.gather(texts, task, jobs)
-        except ChildProcessError as error:
-            raise click.ClickException(str(error)) from None
-    reporter.sources += result.lines
-    _note_totals(result.jobs, result.invalid, result.others, start)
+        for outcome in walk.outcomes(texts):
+            result.add(outcome)
+            if has_excerpts:
+                reporter.sources += output.excerpts(outcome.text, outcome.problems)
+    walk.finish()
+    _note_totals(walk.jobs, walk.invalid, walk.others, start)
     return result
 
 
 def _parts(files: Iterable[str]) -> "Iterator[Text]":
     """Yield the text of each document in files. Do not keep the texts, to save memory."""
-    from mlgen import bulk
-
     files = tuple(files)
     if "-" in files:
         hint_at_stdin()
@@ -285,7 +281,7 @@ def _parts(files: Iterable[str]) -> "Iterator[Text]":
             note(f"read {text.name}")
             reporter.files.append(text.name)
         last = text.line
-        yield from bulk.pieces(text)
+        yield text
 
 
 def _in_context(texts: "Iterable[Text]") -> "Iterator[Text]":

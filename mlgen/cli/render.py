@@ -11,7 +11,7 @@ from mlgen.cli._command import command, site, written_options
 from mlgen.cli._report import (
     checked,
     footer,
-    gathered,
+    printed,
     read,
     refuse_inputs,
     report,
@@ -24,13 +24,13 @@ from mlgen.output.manifests import joined
 from mlgen.output.next_steps import next_steps
 
 if TYPE_CHECKING:
-    from mlgen.bulk import Form, Gathered
     from mlgen.output.manifests import Format
+    from mlgen.printing import Form, Printed
 
 
 @command("render")
 def render(
-    files: tuple[str, ...], output: str, check: str | None, form: "Format", jobs: int, **values: Any
+    files: tuple[str, ...], output: str, check: str | None, form: "Format", **values: Any
 ) -> None:
     """Print the manifests of the jobs in FILES.
 
@@ -42,7 +42,6 @@ def render(
       mlgen render job.yaml | kubectl apply -f -
       mlgen render jobs/ -o k8s/                      # one file per object
       mlgen render jobs/ --check k8s/                 # exit 3 if k8s/ is out of date
-      mlgen render jobs/ -o k8s/ --jobs 0             # one process per core
       mlgen render job.yaml --set spec.roles.worker.replicas=8 -n vision
       mlgen render job.yaml --matrix 'args.lr=[1e-4, 1e-5]'
       mlgen render tfjob.yaml                         # a custom resource
@@ -56,7 +55,7 @@ def render(
             raise click.UsageError(
                 f"--output {output}: write {output}/ for a folder, or {output}.yaml for a file"
             )
-        result = _rendered(files, values, form, jobs)
+        result = _rendered(files, values, form)
         write(output, joined(result.texts(), form))
         _say_what_is_next(result, files, output)
         return
@@ -69,27 +68,25 @@ def render(
         )
     if check is not None:
         without_totals()
-    result = _rendered(files, values, "folder", jobs)
+    result = _rendered(files, values, "folder")
     _write_folder(folder, result, files, check=check is not None)
 
 
-def _rendered(
-    files: tuple[str, ...], values: dict[str, Any], form: "Form", jobs: int
-) -> "Gathered":
+def _rendered(files: tuple[str, ...], values: dict[str, Any], form: "Form") -> "Printed":
     """Render files, and print the problems. Exit with status 1 if one is an error.
 
     Objects that cannot be written to a folder are reported only if there is no other error.
     """
-    result = gathered(files, values, form, jobs)
-    report(result.problems)
-    if not result.has_errors:
+    result = printed(files, values, form)
+    report(result.walk.problems)
+    if not result.walk.has_errors:
         report(result.misplaced)
-    if result.has_errors or result.misplaced:
+    if result.walk.has_errors or result.misplaced:
         sys.exit(1)
     return result
 
 
-def _write_folder(folder: Path, result: "Gathered", files: tuple[str, ...], *, check: bool) -> None:
+def _write_folder(folder: Path, result: "Printed", files: tuple[str, ...], *, check: bool) -> None:
     """Update a folder. With check, print its changes instead, and exit with status 3 if any."""
     try:
         change = checked(lambda: changes(folder, result.files(), result.programs))
@@ -112,13 +109,14 @@ def _write_folder(folder: Path, result: "Gathered", files: tuple[str, ...], *, c
         sys.exit(3)
 
 
-def _say_what_is_next(result: "Gathered", files: tuple[str, ...], output: str) -> None:
+def _say_what_is_next(result: "Printed", files: tuple[str, ...], output: str) -> None:
     """Print the next commands at a terminal, without `kubectl apply` if a GitOps tool applies."""
 
     def text() -> str:
         target = click.get_current_context().params["target"]
         by_hand = output if output != "-" and target is None else None
-        return next_steps(result.jobs, files, written_options(), by_hand, result.problems)
+        walk = result.walk
+        return next_steps(walk.jobs, files, written_options(), by_hand, walk.problems)
 
     footer(text)
 

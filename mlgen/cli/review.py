@@ -11,7 +11,7 @@ from mlgen.cli._command import command
 from mlgen.cli._report import (
     checked,
     findings,
-    gathered,
+    printed,
     reading,
     refuse_inputs,
     rendered,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @command("validate")
-def validate(files: tuple[str, ...], jobs: int, **values: Any) -> None:
+def validate(files: tuple[str, ...], **values: Any) -> None:
     """Validate the jobs in FILES without printing manifests.
 
     Run the same checks as mlgen render. Print one line per valid job, and all problems of the
@@ -38,10 +38,10 @@ def validate(files: tuple[str, ...], jobs: int, **values: Any) -> None:
       mlgen validate jobs/ --problems github          # in a pull request
       mlgen validate jobs/ --kube-version 1.31        # before a cluster upgrade
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    result = gathered(files, values, "verdict", jobs)
+    result = printed(files, values, "verdict")
     findings(result.texts())
-    report(result.problems)
-    if result.has_errors:
+    report(result.walk.problems)
+    if result.walk.has_errors:
         sys.exit(1)
 
 

@@ -12,12 +12,9 @@ escalation prevention and bootstrapping"), and TensorBoard, which keeps running 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from mlgen import checks
-from mlgen.bulk import Gathered, Task
-from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.model import TrainingJob, written
 from mlgen.kubernetes.objects import Identities, Object, keys
@@ -26,10 +23,11 @@ from mlgen.objects.labels import JOB, config_name, labels, metadata, status_name
 from mlgen.objects.notes import notes
 from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
-from mlgen.output.manifests import headed, pieces
+from mlgen.output.manifests import headed
 from mlgen.output.yaml import START, yaml_text
-from mlgen.pipeline import render_texts
-from mlgen.problems import Collector, Problem, severe
+from mlgen.pipeline import Walk
+from mlgen.printing import Printed
+from mlgen.problems import Collector, Problem
 from mlgen.result import Options, Rendered
 from mlgen.variants import matrix
 
@@ -85,22 +83,24 @@ def argo(
     Raises:
         MlgenError: there are errors; lists all problems with their locations.
     """
-    walk = Gathered(Task(options, "yaml"))
+    walk = Walk(options)
+    printed = Printed(walk, "yaml")
     taken, steps, has_matrix = Identities(), list[Object](), False
-    for parts in render_texts(texts, options, walk):
-        run = [part.content for part in parts if not part.kind]
+    for outcome in walk.outcomes(texts):
+        run = [part for part in outcome.parts if isinstance(part, Rendered)]
+        if not run:
+            taken.update(keys(part.document.data for part in outcome.parts))
+            printed.add(outcome)
+            continue
         objects = [[*_objects_of_user(job), _config(job)] for job in run]
-        if run:
-            if form.schedule is not None or (form.workflow and not form.step):
-                objects[-1].append(_workflow(run, form))  # it is last, because it starts at once
-            located = map(run[0].document.located, _problems(run, form, objects, taken))
-            walk.problems += severe(located, strict=options.strict)
-            has_matrix |= bool(run[0].combination)
-            steps.append(_step(run, form))
-        taken.update(keys(part.content.document.data for part in parts if part.kind))
-        manifests = map(headed, run, objects) if run else (pieces(p.content, "yaml") for p in parts)
-        for part, texts_of in zip(parts, manifests, strict=True):
-            walk.write(part, texts_of, partial(_located, part.content.document))
+        if form.schedule is not None or (form.workflow and not form.step):
+            objects[-1].append(_workflow(run, form))  # it is last, because it starts at once
+        problems = _problems(run, form, objects, taken)
+        walk.report(outcome, map(run[0].document.located, problems))
+        has_matrix |= bool(run[0].combination)
+        steps.append(_step(run, form))
+        for job, its_objects in zip(run, objects, strict=True):
+            printed.write(outcome, job, headed(job, its_objects))
     walk.finish()
     if form.retry_oom:
         message = "--retry-oom has no effect: a job always restarts after it ran out of memory"
@@ -110,12 +110,8 @@ def argo(
         hint = "omit them, or add --matrix"
         walk.problems.append(Problem((), message, "no-effect", hint, warning=True))
     Collector(walk.problems).raise_errors()
-    output = iter([yaml_text([steps]).removeprefix(START)]) if form.step else walk.texts()
+    output = iter([yaml_text([steps]).removeprefix(START)]) if form.step else printed.texts()
     return output, tuple(walk.problems)
-
-
-def _located(document: Document, problems: Iterable[Problem]) -> list[Problem]:
-    return [*map(document.located, problems)]
 
 
 def _is_applied_by_step(item: Object) -> bool:

@@ -17,12 +17,11 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
-from mlgen import bulk, dialects
+from mlgen import dialects
 from mlgen.bounds import DEPTH, TEXT_BYTES
 from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep
@@ -41,6 +40,8 @@ from mlgen.documents.files import (
 from mlgen.documents.reader import without_effect
 from mlgen.integrations import file_type
 from mlgen.kubernetes import names, versions
+from mlgen.pipeline import Walk
+from mlgen.printing import Printed
 from mlgen.problems import Code, Collector, MlgenError, Place, Problem, ValuePath, choice
 from mlgen.resources import table
 from mlgen.result import Foreign, Options, Rendered
@@ -289,14 +290,18 @@ def generate(
         MlgenError: there are errors or no jobs; lists all problems with their locations.
     """
     application = read(environment, only_jobs=only_jobs, strict=strict)
-    pieces = (piece for text in application.texts(parts) for piece in bulk.pieces(text))
-    check = partial(_missing_apis, apis=application.apis)
-    result = bulk.gather(pieces, bulk.Task(application.options, "yaml", check))
-    warnings = (*application.warnings, *result.problems)
-    if result.has_errors:
-        raise MlgenError(result.problems)
+    walk = Walk(application.options)
+    result = Printed(walk, "yaml")
+    for outcome in walk.outcomes(application.texts(parts)):
+        result.add(outcome)
+        for part in outcome.parts:
+            result.misplace(outcome, _missing_apis(part, application.apis))
+    walk.finish()
+    warnings = (*application.warnings, *walk.problems)
+    if walk.has_errors:
+        raise MlgenError(walk.problems)
     problems = result.misplaced
-    if not result.jobs:
+    if not walk.jobs:
         message = f"no job found in: {', '.join(application.files)}"
         hint = "add a job to the folder, or list its file in the parameter files"
         problems.append(Problem((), message, "no-job", hint))

@@ -23,7 +23,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from mlgen import dialects
-from mlgen.bounds import OBJECTS
 from mlgen.documents.chunks import chunks, is_blank
 from mlgen.documents.document import Document
 from mlgen.documents.files import STDIN, Context, Text, decode
@@ -35,11 +34,10 @@ from mlgen.kubernetes.objects import Object
 from mlgen.objects.notes import notes
 from mlgen.objects.program import FILE
 from mlgen.output.files import write
-from mlgen.output.spool import FullError, Spool
 from mlgen.output.summary import heading
 from mlgen.output.terminal import safe_lines
 from mlgen.output.yaml import yaml_text
-from mlgen.pipeline import Walk, render_documents, too_many_bytes
+from mlgen.pipeline import Outcome, Walk
 from mlgen.problems import MlgenError, Place, Problem, listed, severe
 from mlgen.result import Foreign, Options, Rendered
 
@@ -113,17 +111,13 @@ def post_render(
     """
     if options.site:  # the release has a namespace
         options = replace(options, site=options.site.without_namespace())
-    output, of_jobs = Spool(), list[bool]()
-    walk = Walk(OBJECTS, strict=options.strict)
+    walk, of_jobs = Walk(options), list[bool]()
     empty = True
-    try:
-        for line, chunk, context in _in_context(chunks(lines)):
-            empty = empty and is_blank(chunk)
-            for text, of_job in _replaced(line, chunk, context, options, walk):
-                output.add(text)
-                of_jobs.append(of_job)
-    except FullError:
-        walk.fill([replace(too_many_bytes(), place=Place(STDIN, 0))])
+    for line, chunk, context in _in_context(chunks(lines)):
+        empty = empty and is_blank(chunk)
+        for outcome, text, of_job in _replaced(line, chunk, context, walk):
+            walk.write(outcome, text)
+            of_jobs.append(of_job)
     if empty:
         # Helm 3 would accept an empty output, and delete the objects of the release.
         hint = "enable a resource in its values, or omit --post-renderer"
@@ -131,11 +125,11 @@ def post_render(
         message = "the chart renders no manifests"
         walk.problems.append(Problem((), message, "empty", hint, place=place))
     if walk.jobs and not walk.has_errors:
-        problems = _release_problems(output, of_jobs, walk.jobs, environ or {})
+        problems = _release_problems(walk.spool, of_jobs, walk.jobs, environ or {})
         walk.problems += severe(problems, strict=options.strict)
     if walk.has_errors:
         raise MlgenError(walk.problems)
-    return output, tuple(walk.problems)
+    return walk.spool, tuple(walk.problems)
 
 
 def _in_context(
@@ -158,34 +152,30 @@ def _in_context(
 
 
 def _replaced(
-    line: int,
-    chunk: bytes,
-    context: Context | None,
-    options: Options,
-    walk: Walk,
-) -> Iterator[tuple[bytes, bool]]:
+    line: int, chunk: bytes, context: Context | None, walk: Walk
+) -> Iterator[tuple[Outcome, bytes, bool]]:
     """Yield the manifests of a document with a job; other documents unchanged.
 
-    With each text, yield True if it is of a job.
+    With each text, yield the outcome of its document, and True if it is of a job.
     """
-    may_be_own = HEADLESS.search(chunk)
-    if is_blank(chunk) or not (options.only_jobs or may_be_own or _patterns()[0].search(chunk)):
-        yield chunk, False
+    only_jobs, may_be_own = walk.options.only_jobs, HEADLESS.search(chunk)
+    unchanged = Outcome(Text(STDIN))
+    if is_blank(chunk) or not (only_jobs or may_be_own or _patterns()[0].search(chunk)):
+        yield unchanged, chunk, False
         return
     origin = _origin(chunk)
     source = replace(_text(line, chunk, origin), context=context)
     documents = list(dialects.documents(source))
     is_job = any(_is_job(document, chunk) for document in documents)
     is_left_out = any(isinstance(each, Document) and walk.leaves_out(each) for each in documents)
-    if not (options.only_jobs or is_job or is_left_out):
-        yield chunk, False
+    if not (only_jobs or is_job or is_left_out):
+        yield unchanged, chunk, False
         return
-    rendered = render_documents(source.name, documents, options, walk)
-    parts: list[Rendered | Foreign] = [part.content for part in rendered]
-    for part in parts:
-        walk.problems += map(part.document.located, _hook_problems(part))
-        for text in _manifests(part, origin):
-            yield text.encode(), not isinstance(part, Foreign)
+    for outcome in walk.outcomes_of(source, documents):
+        for part in outcome.parts:
+            walk.report(outcome, map(part.document.located, _hook_problems(part)))
+            for text in _manifests(part, origin):
+                yield outcome, text.encode(), not isinstance(part, Foreign)
 
 
 @cache

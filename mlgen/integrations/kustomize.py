@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from mlgen import checks, dialects
-from mlgen.bounds import OBJECTS
 from mlgen.documents import overrides
 from mlgen.documents import resource_list as resourcelist
 from mlgen.documents.files import Text
@@ -19,8 +18,8 @@ from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.objects import Object
 from mlgen.output.resource_list import Replacements, resource_list_texts
-from mlgen.output.spool import FullError, Spool, Stored
-from mlgen.pipeline import Walk, render_documents, too_many_bytes
+from mlgen.output.spool import Stored
+from mlgen.pipeline import Outcome, Walk
 from mlgen.problems import Collector, MlgenError, Place, Problem, choice, dotted
 from mlgen.result import Options
 from mlgen.variants import gitops
@@ -74,21 +73,17 @@ def _rendered(resource_list: ResourceList, options: Options) -> tuple[Replacemen
             each = item.problems
             each = each if options.only_jobs else [one for one in each if one.path in WORDS]
             problems += _located(item, each)
-    walk = Walk(OBJECTS, strict=options.strict)
+    walk, numbers = Walk(options), dict[int, int]()
     walk.reserve(item.key for item in others)
-    spool, numbers = Spool(), dict[int, int]()
     texts = dialects.in_context(Text(item.origin, item.text) for _, item in jobs)
     for (index, item), text in zip(jobs, texts, strict=False):
         known = len(walk.problems)
-        parts = render_documents(text.name, dialects.documents(text), options, walk)
-        try:
-            objects = [entry for part in parts for entry in part.content.objects]
-            spool.add(objects)
-            numbers[index] = len(numbers)
-        except FullError:
-            walk.fill([too_many_bytes()])
+        outcomes = list(walk.outcomes_of(text, dialects.documents(text)))
+        objects = [entry for each in outcomes for part in each.parts for entry in part.objects]
+        numbers[index] = len(numbers)
+        walk.write(Outcome(text), objects)
         problems += _located(item, walk.problems[known:])
-    return Stored(numbers, lambda index: spool[numbers[index]]), problems
+    return Stored(numbers, lambda index: walk.spool[numbers[index]]), problems
 
 
 def _jobs(resource_list: ResourceList) -> list[tuple[int, Item]]:

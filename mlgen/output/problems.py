@@ -10,7 +10,7 @@ import json
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -228,6 +228,16 @@ def excerpt(place: Place, source: Text) -> tuple[str, str]:
     """
     row = source.text if source.quotable else line(source.text, place.line - source.line - 1)
     return _marked(row, place.column - 1) if row.strip() else ("", "")
+
+
+def excerpts(text: Text, problems: Iterable[Problem]) -> Iterator[Text]:
+    """Yield the lines of a text with problems, each as a text, to keep instead of the whole."""
+    places = [problem.place for problem in problems if problem.place]
+    for number in sorted(
+        {place.line - text.line - 1 for place in places if place.file == text.name}
+    ):
+        if row := line(text.text, number):
+            yield Text(text.name, row, line=text.line + number, quotable=True)
 
 
 def line(text: str, number: int) -> str:

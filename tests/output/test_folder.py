@@ -7,9 +7,8 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from support import LOADER, ROOT, each_file, without_totals
+from support import LOADER, ROOT, each_file, printed, without_totals
 
-from mlgen import bulk
 from mlgen.cli import main
 from mlgen.documents.files import texts
 from mlgen.output import folder
@@ -58,7 +57,7 @@ spec:
 @each_file(sample=20)
 def test_each_object_is_written_to_a_file_as_it_is_printed(file):
     result = rendered(texts((str(file),)), Options())
-    files = bulk.gather(texts((str(file),)), bulk.Task(Options(), "folder")).files()
+    files = printed(texts((str(file),)), Options(), "folder").files()
     objects = [yaml.load(text, LOADER) for text in files.values()]
 
     assert all(text.startswith(HEAD) for text in files.values())
