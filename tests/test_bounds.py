@@ -298,7 +298,6 @@ PRINTING = {
     ("render", "job.yaml"): "job.yaml:1:1: ",
     ("render", "job.yaml", "--format", "json"): "job.yaml:1:1: ",
     ("render", "job.yaml", "-o", "out/"): "job.yaml:1:1: ",
-    ("render", "job.yaml", "--jobs", "2"): "job.yaml:1:1: ",
     ("argo", "job.yaml"): "job.yaml:1:1: ",
     ("argocd", "generate"): "job.yaml:1:1: ",
     ("helm-post-render",): "<stdin>: ",

@@ -1,14 +1,12 @@
-"""Many texts → their manifests and problems, one document at a time, in one process or several.
+"""Many texts → their manifests and problems, one document at a time.
 
 A rendered job is dropped as soon as its text is written. An `Outcome` contains the data that later
 jobs and the totals need: texts and small values, without topologies and objects. So memory hardly
-depends on the number of jobs, and another process can do the work.
+depends on the number of jobs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
 from functools import partial
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mlgen import dialects, pipeline
@@ -42,8 +40,7 @@ class Content(NamedTuple):
 
     Attributes:
         problems: problems that are reported only if there is no other error.
-        pieces: the pieces of the output, as tuples. In this process, they are created when they
-            are read.
+        pieces: the pieces of the output, as tuples, created when they are read.
     """
 
     problems: list[Problem]
@@ -76,32 +73,18 @@ class Task(NamedTuple):
         return Content(problems, lines)
 
 
-def gather(texts: Iterable[Text], task: Task, jobs: int = 1) -> "Gathered":
+def gather(texts: Iterable[Text], task: Task) -> "Gathered":
     """Render texts, and return the valid jobs and all problems, like `pipeline.attempt`.
 
     Args:
         texts: the texts, which are read when they are needed.
         task: how to render them.
-        jobs: the number of processes; 0: one for each core.
-
-    Raises:
-        ChildProcessError: a worker process has died.
     """
-    gathered, texts = Gathered(task), dialects.in_context(texts)
-    results: Iterable[tuple[Text, Iterable[tuple[Outcome, list[Text]]]]]
-    with ExitStack() as stack:
-        if jobs == 1:
-            results = ((text, outcomes(text, task)) for text in texts)
-        else:
-            from mlgen.bulk import workers  # multiprocessing takes as long to import as click
-
-            files = stack.enter_context(TemporaryDirectory(prefix="mlgen-"))
-            work = partial(stored, files=files, task=task)
-            results = stack.enter_context(closing(workers.results(work, texts, jobs)))
-        for text, text_outcomes in results:
-            gathered.add_all(text, text_outcomes)
-            if gathered.is_full:
-                break
+    gathered = Gathered(task)
+    for text in dialects.in_context(texts):
+        gathered.add_all(text, outcomes(text, task))
+        if gathered.is_full:
+            break
     gathered.finish()
     return gathered
 
@@ -118,27 +101,6 @@ def outcomes(text: Text, task: Task) -> Iterator[tuple[Outcome, list[Text]]]:
         else:
             outcome = pipeline.outcome(text.name, document, task.options, task.content, needs=needs)
         yield outcome, list(_lines_of(text, _all_problems(outcome))) if task.lines else []
-
-
-def stored(text: Text, files: str, task: Task) -> list[tuple[Outcome, list[Text]]]:
-    """Return the outcomes of a text for another process.
-
-    Args:
-        text: the text.
-        files: the folder for large content.
-        task: how to render the text.
-    """
-
-    def as_spool(part: Part) -> Part:
-        spool = Spool(files)
-        for piece in part.content.pieces:
-            spool.add(tuple(piece))
-        return part._replace(content=part.content._replace(pieces=spool))
-
-    return [
-        (outcome._replace(parts=[*map(as_spool, outcome.parts)]), lines)
-        for outcome, lines in outcomes(text, task)
-    ]
 
 
 def _all_problems(outcome: Outcome) -> Iterator[Problem]:

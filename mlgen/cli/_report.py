@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mlgen import __version__
 from mlgen.documents.files import documents, parts, size, texts
 from mlgen.output import problems as output
 from mlgen.output.files import conflict, remove_drafts
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LINES = ("text", "github")
-"""Problem formats with a line per problem. The others are one document, printed at the end."""
+"""Problem formats with a line per problem. JSON is one document, printed at the end."""
 
 CHECKS = ("validate", "verify")
 """Commands that print problems on stdout. All others print them on stderr."""
@@ -50,7 +49,7 @@ class _Reporter:
     """Prints the problems of a command, and keeps the data for its totals.
 
     Attributes:
-        form: text, json, sarif or github.
+        form: text, json or github.
         color: auto, always or never.
         quiet: print only errors.
         verbose: print progress notes.
@@ -92,7 +91,7 @@ class _Reporter:
             self._print(output.text(shown, self.sources, self.style))
 
     def finish(self) -> None:
-        """Print the document of all problems (JSON, SARIF), the totals and the footer."""
+        """Print the document of all problems (JSON), the totals and the footer."""
         totals = len(self.files) > 1 or self.others or self.problems
         if self.form in LINES and not (totals or self.footer):
             return
@@ -100,8 +99,6 @@ class _Reporter:
         count = output.Count(len(self.files), self.jobs, self.others, tuple(self.problems))
         if self.form == "json":
             self._print(output.json_text(count))
-        elif self.form == "sarif":
-            self._print(_sarif(self.problems, self.files))
         if self.quiet or not self.for_people:
             return
         if self.totals and self.files and count.is_worth_a_line:
@@ -130,17 +127,6 @@ class _Reporter:
 def _is_terminal(stream: IO[str] | None) -> bool:
     """Return whether a stream is a terminal. None: the stream is closed."""
     return stream is not None and stream.isatty()
-
-
-def _sarif(problems: "Sequence[Problem]", files: Sequence[str]) -> str:
-    """Return problems as SARIF, with the explanations of their codes."""
-    from mlgen.reference import problem_codes
-
-    def explain(code: str) -> tuple[str, str]:
-        explanation = problem_codes.explanation(code)
-        return explanation.meaning, explanation.remedy
-
-    return output.sarif(problems, explain, files, __version__)
 
 
 def _reporter() -> _Reporter:
@@ -242,17 +228,13 @@ def rendered(
     return result
 
 
-def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: int) -> "Gathered":
+def gathered(files: Sequence[str], values: dict[str, Any], form: "Form") -> "Gathered":
     """Render many files, without the jobs that have errors. Do not print problems.
 
     Args:
         files: files, folders, and `-` for standard input.
         values: the keyword arguments of `Options`.
         form: form of the output.
-        jobs: number of processes. 0: one per core.
-
-    Raises:
-        ClickException: a process was killed.
     """
     from mlgen import bulk
 
@@ -261,11 +243,7 @@ def gathered(files: Sequence[str], values: dict[str, Any], form: "Form", jobs: i
     label = "checking" if form == "verdict" else "rendering"
     lines = reporter.form == "text" and reporter.style.source
     with progress(_in_context(_parts(files)), label, size(tuple(files))) as texts:
-        try:
-            task = bulk.Task(Options(**values), form, lines=lines)
-            result = bulk.gather(texts, task, jobs)
-        except ChildProcessError as error:
-            raise click.ClickException(str(error)) from None
+        result = bulk.gather(texts, bulk.Task(Options(**values), form, lines=lines))
     reporter.sources += result.lines
     _note_totals(result.jobs, result.invalid, result.others, start)
     return result

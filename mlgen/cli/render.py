@@ -7,7 +7,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen import Options
-from mlgen.cli._command import command, site, written_options
+from mlgen.cli._command import Command, site, written_options
+from mlgen.cli._options import (
+    FILE,
+    as_jobset,
+    files,
+    for_gitops,
+    no_config,
+    only_jobs,
+    output,
+    parsed,
+    rendering,
+    reporting,
+    runtimes,
+    schedule,
+    strict,
+    supervisor,
+)
 from mlgen.cli._report import (
     checked,
     footer,
@@ -24,13 +40,54 @@ from mlgen.output.manifests import joined
 from mlgen.output.next_steps import next_steps
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from mlgen.bulk import Form, Gathered
     from mlgen.output.manifests import Format
 
 
-@command("render")
+def _folder(_context: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Let the shell complete a folder."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir")]
+
+
+@click.command("render", cls=Command)
+@files
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE|DIR",
+    type=FILE,
+    help="Write to FILE instead of stdout, after everything has succeeded. For an existing folder,"
+    " or a name that ends with /, write one file per object, and remove outdated files of earlier"
+    " renders.",
+)
+@click.option(
+    "--check",
+    metavar="DIR",
+    shell_complete=_folder,
+    help="Print the changes that --output DIR would make. Exit with status 3 if there are any.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="Print YAML documents, or a JSON List.",
+)
+@rendering
+@supervisor
+@only_jobs
+@strict
+@as_jobset
+@for_gitops
+@reporting
 def render(
-    files: tuple[str, ...], output: str, check: str | None, form: "Format", jobs: int, **values: Any
+    files: tuple[str, ...], output: str, check: str | None, form: "Format", **values: Any
 ) -> None:
     """Print the manifests of the jobs in FILES.
 
@@ -42,7 +99,6 @@ def render(
       mlgen render job.yaml | kubectl apply -f -
       mlgen render jobs/ -o k8s/                      # one file per object
       mlgen render jobs/ --check k8s/                 # exit 3 if k8s/ is out of date
-      mlgen render jobs/ -o k8s/ --jobs 0             # one process per core
       mlgen render job.yaml --set spec.roles.worker.replicas=8 -n vision
       mlgen render job.yaml --matrix 'args.lr=[1e-4, 1e-5]'
       mlgen render tfjob.yaml                         # a custom resource
@@ -56,7 +112,7 @@ def render(
             raise click.UsageError(
                 f"--output {output}: write {output}/ for a folder, or {output}.yaml for a file"
             )
-        result = _rendered(files, values, form, jobs)
+        result = _rendered(files, values, form)
         write(output, joined(result.texts(), form))
         _say_what_is_next(result, files, output)
         return
@@ -69,18 +125,16 @@ def render(
         )
     if check is not None:
         without_totals()
-    result = _rendered(files, values, "folder", jobs)
+    result = _rendered(files, values, "folder")
     _write_folder(folder, result, files, check=check is not None)
 
 
-def _rendered(
-    files: tuple[str, ...], values: dict[str, Any], form: "Form", jobs: int
-) -> "Gathered":
+def _rendered(files: tuple[str, ...], values: dict[str, Any], form: "Form") -> "Gathered":
     """Render files, and print the problems. Exit with status 1 if one is an error.
 
     Objects that cannot be written to a folder are reported only if there is no other error.
     """
-    result = gathered(files, values, form, jobs)
+    result = gathered(files, values, form)
     report(result.problems)
     if not result.has_errors:
         report(result.misplaced)
@@ -123,7 +177,39 @@ def _say_what_is_next(result: "Gathered", files: tuple[str, ...], output: str) -
     footer(text)
 
 
-@command("argo")
+@click.command("argo", cls=Command)
+@files
+@output
+@click.option(
+    "--cron",
+    metavar="SCHEDULE",
+    callback=parsed(schedule),
+    help="Print a CronWorkflow that runs the jobs on this schedule, such as '0 2 * * 6'.",
+)
+@click.option("--template", is_flag=True, help="Print only the step, for your own Workflow.")
+@click.option("--no-workflow", is_flag=True, help="Omit the Workflow, so that no job starts.")
+@click.option(
+    "--backoff-seconds",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Wait N seconds before the second attempt. The delay doubles before each further attempt,"
+    " up to 300 seconds.",
+)
+@click.option(
+    "--parallelism",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run N combinations of a matrix at the same time. Default: all.",
+)
+@click.option(
+    "--fail-fast",
+    is_flag=True,
+    help="Start no further combinations of a matrix after one has failed.",
+)
+@rendering
+@only_jobs
+@strict
+@reporting
 def argo(
     files: tuple[str, ...],
     output: str,
@@ -152,7 +238,7 @@ def argo(
 
     if sum((cron is not None, template, no_workflow)) > 1:
         raise click.UsageError("--cron, --template and --no-workflow are mutually exclusive")
-    steps = ("backoff_seconds", "retry_oom", "parallelism", "fail_fast")
+    steps = ("backoff_seconds", "parallelism", "fail_fast")
     more = {name: values.pop(name) for name in steps}
     if (template or no_workflow) and (more["parallelism"] or more["fail_fast"]):
         raise click.UsageError(
@@ -166,7 +252,14 @@ def argo(
     write(output, parts)
 
 
-@command("convert")
+@click.command("convert", cls=Command)
+@files
+@output
+@runtimes
+@no_config
+@only_jobs
+@strict
+@reporting
 def convert(files: tuple[str, ...], output: str, **values: Any) -> None:
     """Print the equivalent job files of the custom resources in FILES.
 
