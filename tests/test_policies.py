@@ -98,7 +98,6 @@ EXITS = {
         from_stdin("render", "-"),
         of_file("render", "-o", "out/"),
         of_file("render", "--format", "json"),
-        of_file("render", "--jobs", "2"),
         of_file("render", "--as", "jobset"),
         of_file("render", "--for", "flux"),
         of_file("render", "--matrix", "spec.env.A=[a, b]"),
@@ -121,7 +120,7 @@ EXITS = {
 
 OTHERS = {
     "init": "has no input",
-    "explain, frameworks, schema, completion, man": "prints no objects",
+    "explain, frameworks, schema, completion": "prints no objects",
     "validate, show, graph, verify": "prints a report",
     "doctor, status, logs, wait, delete": "prints the state of jobs in the cluster",
     "argocd init": "prints nothing",

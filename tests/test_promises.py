@@ -81,7 +81,7 @@ COMMANDS = [
     ["graph", "job.yaml"],
     ["diff", "job.yaml", "job.yaml"],
     ["argo", "job.yaml"],
-    ["render", "job.yaml", "--problems", "sarif"],
+    ["render", "job.yaml", "--problems", "json"],
 ]
 
 WATCHED = ("ctypes", "open", "os.", "pty.", "shutil.", "socket.", "subprocess.", "tempfile.")

@@ -41,7 +41,6 @@ GROUPS = {
     },
     "Shell": {
         "completion": "Print a script for command completion in a shell.",
-        "man": "Print the manual page.",
     },
 }
 """Each command with the first sentence of its help, by purpose.

@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mlgen import __version__
 from mlgen.documents.files import documents, parts, size, texts
 from mlgen.output import problems as output
 from mlgen.output.files import conflict, remove_drafts
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LINES = ("text", "github")
-"""Problem formats with a line per problem. The others are one document, printed at the end."""
+"""Problem formats with a line per problem. JSON is one document, printed at the end."""
 
 CHECKS = ("validate", "verify")
 """Commands that print problems on stdout. All others print them on stderr."""
@@ -50,7 +49,7 @@ class _Reporter:
     """Prints the problems of a command, and keeps the data for its totals.
 
     Attributes:
-        form: text, json, sarif or github.
+        form: text, json or github.
         color: auto, always or never.
         quiet: print only errors.
         verbose: print progress notes.
@@ -92,7 +91,7 @@ class _Reporter:
             self._print(output.text(shown, self.sources, self.style))
 
     def finish(self) -> None:
-        """Print the document of all problems (JSON, SARIF), the totals and the footer."""
+        """Print the document of all problems (JSON), the totals and the footer."""
         totals = len(self.files) > 1 or self.others or self.problems
         if self.form in LINES and not (totals or self.footer):
             return
@@ -100,8 +99,6 @@ class _Reporter:
         count = output.Count(len(self.files), self.jobs, self.others, tuple(self.problems))
         if self.form == "json":
             self._print(output.json_text(count))
-        elif self.form == "sarif":
-            self._print(_sarif(self.problems, self.files))
         if self.quiet or not self.for_people:
             return
         if self.totals and self.files and count.is_worth_a_line:
@@ -130,17 +127,6 @@ class _Reporter:
 def _is_terminal(stream: IO[str] | None) -> bool:
     """Return whether a stream is a terminal. None: the stream is closed."""
     return stream is not None and stream.isatty()
-
-
-def _sarif(problems: "Sequence[Problem]", files: Sequence[str]) -> str:
-    """Return problems as SARIF, with the explanations of their codes."""
-    from mlgen.reference import problem_codes
-
-    def explain(code: str) -> tuple[str, str]:
-        explanation = problem_codes.explanation(code)
-        return explanation.meaning, explanation.remedy
-
-    return output.sarif(problems, explain, files, __version__)
 
 
 def _reporter() -> _Reporter:

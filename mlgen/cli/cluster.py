@@ -4,14 +4,29 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mlgen import __version__
-from mlgen.cli._command import command, site, written_options
+from mlgen.cli._command import Command, site, written_options
+from mlgen.cli._options import (
+    FILE,
+    as_jobset,
+    completed,
+    duration,
+    files,
+    kubectl,
+    no_config,
+    one_stdin,
+    parsed,
+    rendering,
+    reporting,
+    supervisor,
+)
 from mlgen.cli._report import checked, rendered, report, write_page
+from mlgen.kubernetes import names
 from mlgen.output.terminal import safe
 
 if TYPE_CHECKING:
@@ -59,7 +74,20 @@ def _missing(jobs: "Sequence[Rendered]", states: "Sequence[JobState]") -> bool:
     return bool(missing)
 
 
-@command("doctor")
+def _roles(_incomplete: str, files: tuple[str, ...]) -> Iterable[str]:
+    """Return completions for --role."""
+    from mlgen.reference import suggestions
+
+    return suggestions.roles(files)
+
+
+@click.command("doctor", cls=Command)
+@click.argument("files", nargs=-1, metavar="[FILE...]", type=FILE, callback=parsed(one_stdin))
+@kubectl
+@rendering
+@supervisor
+@as_jobset
+@reporting
 def doctor(files: tuple[str, ...], **values: Any) -> None:
     """Check that the cluster is ready for the jobs in FILES.
 
@@ -92,7 +120,28 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
         sys.exit(1)
 
 
-@command("status")
+@click.command("status", cls=Command)
+@files
+@click.option(
+    "-w",
+    "--watch",
+    is_flag=True,
+    help="Show a live table until all jobs have ended. Without a terminal, print a line for each"
+    " change.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Print tables, or a JSON list with one object for each job.",
+)
+@kubectl
+@rendering
+@as_jobset
+@reporting
 def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> None:
     """Show the state of the jobs in FILES.
 
@@ -139,7 +188,46 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
         sys.exit(1)
 
 
-@command("logs")
+@click.command("logs", cls=Command)
+@click.argument("file", type=FILE)
+@click.option("--job", help="Select this job, if FILE contains several.")
+@click.option(
+    "--rank", type=click.IntRange(min=0), help="Print the logs of the replica with this rank."
+)
+@click.option(
+    "--role",
+    shell_complete=completed(_roles),
+    help="Print the logs of a replica of this role.",
+)
+@click.option(
+    "--index",
+    type=click.IntRange(min=0),
+    help="Select the replica of --role by its index. Default: 0.",
+)
+@click.option(
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Print new lines until the replica or training has ended, including after restarts in a"
+    " new pod. Print the peers that a pod waits for on stderr.",
+)
+@click.option(
+    "-p",
+    "--previous",
+    is_flag=True,
+    help="Print the logs from before the last restart, of the container or in an earlier pod.",
+)
+@click.option(
+    "-c",
+    "--container",
+    default="",
+    help="Print the logs of this container. Default: the training container.",
+)
+@click.option("--tail", type=click.IntRange(min=0), help="Print only this number of last lines.")
+@kubectl
+@rendering
+@as_jobset
+@reporting
 def logs(  # noqa: PLR0913 - one for each option
     file: str,
     *,
@@ -187,7 +275,19 @@ def logs(  # noqa: PLR0913 - one for each option
         checked(lambda: print_log(_cluster(), request, click.echo))
 
 
-@command("wait")
+@click.command("wait", cls=Command)
+@files
+@click.option(
+    "--timeout",
+    show_default="no limit",
+    metavar="DURATION",
+    callback=parsed(duration),
+    help="Wait at most this long, such as 90s, 30m, 8h or 1h30m.",
+)
+@kubectl
+@rendering
+@as_jobset
+@reporting
 def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> None:
     """Wait until the jobs in FILES have ended.
 
@@ -215,7 +315,24 @@ def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> Non
     sys.exit(status)
 
 
-@command("delete")
+@click.command("delete", cls=Command)
+@files
+@click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the objects that would be deleted, without deleting them.",
+)
+@click.option(
+    "--claims",
+    is_flag=True,
+    help="Delete the PersistentVolumeClaims of the jobs as well, with their data.",
+)
+@kubectl
+@rendering
+@supervisor
+@as_jobset
+@reporting
 def delete(
     files: tuple[str, ...], *, yes: bool, dry_run: bool, claims: bool, **values: Any
 ) -> None:
@@ -246,8 +363,8 @@ def delete(
     for item in found.foreign:
         _tell(f"{named(item)} is kept: its labels belong to another job")
     if not found.objects:
-        names = ", ".join(job.job.name for job in jobs)
-        _tell(f"nothing to delete: there are no objects of {names}")
+        listed = ", ".join(job.job.name for job in jobs)
+        _tell(f"nothing to delete: there are no objects of {listed}")
         return
     if not yes:
         verb = "would be deleted" if dry_run else "will be deleted"
@@ -265,7 +382,12 @@ def is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-@command("ssh-secret")
+@click.command("ssh-secret", cls=Command)
+@click.argument("name")
+@click.option(
+    "-n", "--namespace", callback=parsed(names.namespace), help="Set the namespace of the Secret."
+)
+@no_config
 def ssh_secret(name: str, namespace: str | None) -> None:
     """Print a Secret with a new ssh key pair.
 

@@ -7,7 +7,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen import Options
-from mlgen.cli._command import command, site, written_options
+from mlgen.cli._command import Command, site, written_options
+from mlgen.cli._options import (
+    FILE,
+    as_jobset,
+    files,
+    for_gitops,
+    no_config,
+    only_jobs,
+    output,
+    parsed,
+    rendering,
+    reporting,
+    runtimes,
+    schedule,
+    strict,
+    supervisor,
+)
 from mlgen.cli._report import (
     checked,
     footer,
@@ -24,11 +40,52 @@ from mlgen.output.manifests import joined
 from mlgen.output.next_steps import next_steps
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from mlgen.output.manifests import Format
     from mlgen.printing import Form, Printed
 
 
-@command("render")
+def _folder(_context: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Let the shell complete a folder."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir")]
+
+
+@click.command("render", cls=Command)
+@files
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE|DIR",
+    type=FILE,
+    help="Write to FILE instead of stdout, after everything has succeeded. For an existing folder,"
+    " or a name that ends with /, write one file per object, and remove outdated files of earlier"
+    " renders.",
+)
+@click.option(
+    "--check",
+    metavar="DIR",
+    shell_complete=_folder,
+    help="Print the changes that --output DIR would make. Exit with status 3 if there are any.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="Print YAML documents, or a JSON List.",
+)
+@rendering
+@supervisor
+@only_jobs
+@strict
+@as_jobset
+@for_gitops
+@reporting
 def render(
     files: tuple[str, ...], output: str, check: str | None, form: "Format", **values: Any
 ) -> None:
@@ -121,7 +178,39 @@ def _say_what_is_next(result: "Printed", files: tuple[str, ...], output: str) ->
     footer(text)
 
 
-@command("argo")
+@click.command("argo", cls=Command)
+@files
+@output
+@click.option(
+    "--cron",
+    metavar="SCHEDULE",
+    callback=parsed(schedule),
+    help="Print a CronWorkflow that runs the jobs on this schedule, such as '0 2 * * 6'.",
+)
+@click.option("--template", is_flag=True, help="Print only the step, for your own Workflow.")
+@click.option("--no-workflow", is_flag=True, help="Omit the Workflow, so that no job starts.")
+@click.option(
+    "--backoff-seconds",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Wait N seconds before the second attempt. The delay doubles before each further attempt,"
+    " up to 300 seconds.",
+)
+@click.option(
+    "--parallelism",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run N combinations of a matrix at the same time. Default: all.",
+)
+@click.option(
+    "--fail-fast",
+    is_flag=True,
+    help="Start no further combinations of a matrix after one has failed.",
+)
+@rendering
+@only_jobs
+@strict
+@reporting
 def argo(
     files: tuple[str, ...],
     output: str,
@@ -150,7 +239,7 @@ def argo(
 
     if sum((cron is not None, template, no_workflow)) > 1:
         raise click.UsageError("--cron, --template and --no-workflow are mutually exclusive")
-    steps = ("backoff_seconds", "retry_oom", "parallelism", "fail_fast")
+    steps = ("backoff_seconds", "parallelism", "fail_fast")
     more = {name: values.pop(name) for name in steps}
     if (template or no_workflow) and (more["parallelism"] or more["fail_fast"]):
         raise click.UsageError(
@@ -164,7 +253,14 @@ def argo(
     write(output, parts)
 
 
-@command("convert")
+@click.command("convert", cls=Command)
+@files
+@output
+@runtimes
+@no_config
+@only_jobs
+@strict
+@reporting
 def convert(files: tuple[str, ...], output: str, **values: Any) -> None:
     """Print the equivalent job files of the custom resources in FILES.
 

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen import Options
-from mlgen.cli._command import command
+from mlgen.cli._command import Command
+from mlgen.cli._options import (
+    FILE,
+    as_jobset,
+    files,
+    for_gitops,
+    kube_version,
+    no_config,
+    only_jobs,
+    rendering,
+    reporting,
+    strict,
+    supervisor,
+)
 from mlgen.cli._report import (
     checked,
     findings,
@@ -25,7 +38,15 @@ if TYPE_CHECKING:
     from mlgen.kubernetes.versions import KubeVersion
 
 
-@command("validate")
+@click.command("validate", cls=Command)
+@files
+@rendering
+@supervisor
+@only_jobs
+@strict
+@as_jobset
+@for_gitops
+@reporting
 def validate(files: tuple[str, ...], **values: Any) -> None:
     """Validate the jobs in FILES without printing manifests.
 
@@ -45,7 +66,30 @@ def validate(files: tuple[str, ...], **values: Any) -> None:
         sys.exit(1)
 
 
-@command("show")
+@click.command("show", cls=Command)
+@files
+@click.option(
+    "--replica",
+    metavar="ROLE-INDEX",
+    help="Show the pod of one replica, such as worker-3, with its address, ports, command,"
+    " environment and volumes.",
+)
+@click.option(
+    "--defaults",
+    is_flag=True,
+    help="Print the complete job file, with all defaults and their sources.",
+)
+@click.option(
+    "--program",
+    is_flag=True,
+    help="Print the source of the supervisors in FILES, which are rendered manifests, and whether"
+    " it is exactly the program of this mlgen.",
+)
+@rendering
+@supervisor
+@as_jobset
+@for_gitops
+@reporting
 def show(
     files: tuple[str, ...], replica: str | None, *, defaults: bool, program: bool, **values: Any
 ) -> None:
@@ -80,7 +124,29 @@ def show(
     write_page(text)
 
 
-@command("graph")
+@click.command("graph", cls=Command)
+@click.argument("file", metavar="FILE", type=FILE)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["mermaid", "dot", "svg"]),
+    help="Print a Mermaid flowchart, a Graphviz graph, or an SVG image. Default: determined by the"
+    " file extension of --output, else mermaid. svg requires the Graphviz program dot. Its versions"
+    " draw the same graph slightly differently.",
+)
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE",
+    type=FILE,
+    help="Write to FILE instead of stdout. The file extension determines the format: .mmd, .dot or"
+    " .svg.",
+)
+@rendering
+@supervisor
+@as_jobset
+@reporting
 def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
     """Draw the roles of a job and how they depend on each other.
 
@@ -118,7 +184,19 @@ def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
     write(output, text)
 
 
-@command("diff")
+@click.command("diff", cls=Command)
+@click.argument("sides", nargs=-1, required=True, metavar="OLD NEW", type=FILE)
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Compare NEW with the objects in the cluster. Requires kubectl.",
+)
+@rendering
+@supervisor
+@only_jobs
+@as_jobset
+@for_gitops
+@reporting
 def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     """Preview the effect of applying NEW over OLD.
 
@@ -155,7 +233,12 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
         sys.exit(3)
 
 
-@command("verify")
+@click.command("verify", cls=Command)
+@files
+@kube_version
+@no_config
+@only_jobs
+@reporting
 def verify(files: tuple[str, ...], kube_version: "KubeVersion", *, only_jobs: bool) -> None:
     """Check the rendered manifests in FILES after other tools have changed them.
 

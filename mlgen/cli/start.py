@@ -1,19 +1,21 @@
-"""The commands init, explain, frameworks and schema, and completion and man for shells."""
+"""The commands init, explain, frameworks and schema, and completion for shells."""
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlgen import __version__
-from mlgen.cli import COMMANDS, GROUPS, main
-from mlgen.cli._command import command
+from mlgen.cli import main
+from mlgen.cli._command import Command
+from mlgen.cli._options import FILE, completed, kube_version, no_config, parsed, reporting
 from mlgen.cli._report import checked, is_quiet, write
 from mlgen.frameworks import get, names
-from mlgen.problems import choice, did_you_mean
+from mlgen.kubernetes import names as kubernetes_names
+from mlgen.problems import choice
 
 if TYPE_CHECKING:
     from mlgen.kubernetes.versions import KubeVersion
@@ -26,7 +28,71 @@ QUESTIONS: tuple[tuple[str, str, Any, int | None], ...] = (
 """Options that `mlgen init` prompts for at a terminal: name, prompt, type and default."""
 
 
-@command("init")
+def _framework_names(_incomplete: str, _files: tuple[str, ...]) -> Iterable[str]:
+    """Return completions for FRAMEWORK."""
+    return names()
+
+
+def _topics(incomplete: str, _files: tuple[str, ...]) -> Iterable[str]:
+    """Return completions for TOPIC."""
+    from mlgen.reference import suggestions
+
+    return suggestions.topics(incomplete)
+
+
+def _kinds(_incomplete: str, _files: tuple[str, ...]) -> Iterable[str]:
+    """Return completions for KIND."""
+    from mlgen import dialects
+
+    return sorted({kind for _, kind in dialects.kinds()})
+
+
+@click.command("init", cls=Command)
+@click.argument("framework", required=False, shell_complete=completed(_framework_names))
+@click.option("--image", metavar="IMAGE", help="Set the image that contains your program.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Set the number of replicas that compute. Default without a terminal: 1.",
+)
+@click.option(
+    "--gpus",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Set the number of GPUs per replica. Default without a terminal: 0.",
+)
+@click.option("--name", help="Set the name of the job. Default: derived from the image name.")
+@click.option(
+    "-n",
+    "--namespace",
+    callback=parsed(kubernetes_names.namespace),
+    help="Set the namespace of the job.",
+)
+@click.option(
+    "--gpu-resource",
+    default="nvidia.com/gpu",
+    show_default=True,
+    metavar="NAME",
+    help="Set the resource name of the GPUs.",
+)
+@click.option(
+    "-o",
+    "--output",
+    default="job.yaml",
+    show_default=True,
+    metavar="FILE",
+    type=FILE,
+    help="Write to FILE. Use - for stdout.",
+)
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@click.option(
+    "--schema/--no-schema",
+    default=True,
+    show_default=True,
+    help="Write the JSON Schema to .mlgen/job.schema.json next to FILE, for completion in editors.",
+)
+@reporting
 def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
     """Write a commented job file as a starting point.
 
@@ -95,7 +161,9 @@ def _answers(values: dict[str, Any]) -> dict[str, Any]:
     return answers | {"framework": framework}
 
 
-@command("explain")
+@click.command("explain", cls=Command)
+@click.argument("topic", required=False, shell_complete=completed(_topics))
+@click.option("--recursive", is_flag=True, help="Print all fields below the field, as a tree.")
 def explain(topic: str | None, *, recursive: bool) -> None:
     """Explain a field, a framework, a problem code or a rule.
 
@@ -118,7 +186,7 @@ def explain(topic: str | None, *, recursive: bool) -> None:
         raise click.UsageError(str(error.args[0])) from None
 
 
-@command("frameworks")
+@click.command("frameworks", cls=Command)
 def frameworks() -> None:
     """List the frameworks and their roles.
 
@@ -134,7 +202,11 @@ def frameworks() -> None:
         click.echo(f"{'':{width}}  roles: {', '.join(framework.roles or ('any',))}")
 
 
-@command("schema")
+@click.command("schema", cls=Command)
+@click.argument("kind", required=False, shell_complete=completed(_kinds))
+@click.option("--config", is_flag=True, help="Print the schema of mlgen.toml.")
+@kube_version
+@no_config
 def schema(kind: str | None, kube_version: "KubeVersion", *, config: bool) -> None:
     """Print the JSON Schema of the job file, or of a custom resource KIND.
 
@@ -163,7 +235,8 @@ def schema(kind: str | None, kube_version: "KubeVersion", *, config: bool) -> No
         click.echo(scaffold.editor_schema(kube_version), nl=False)
 
 
-@command("completion")
+@click.command("completion", cls=Command)
+@click.argument("shell", type=click.Choice(["bash", "fish", "powershell", "zsh"]))
 def completion(shell: str) -> None:
     """Print a script for command completion in a shell.
 
@@ -184,29 +257,3 @@ def completion(shell: str) -> None:
             f"completion for {shell} needs click 8.5 or later: pip install -U click"
         )
     click.echo(shell_class(main, {}, "mlgen", "_MLGEN_COMPLETE").source())
-
-
-@command("man")
-def man(name: str | None) -> None:
-    """Print the manual page.
-
-    It describes all commands, or only COMMAND, in roff format.
-
-    \b
-    Examples:
-      mlgen man | man -l -                                # read it
-      mlgen man render > ~/.local/share/man/man1/mlgen-render.1
-    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.reference import man
-
-    root = click.Context(main, info_name="mlgen", **main.context_settings)
-    if name is None:
-        text = man.page(man.manual(main, root), __version__, GROUPS)
-    else:
-        inner = main.get_command(root, name)
-        if inner is None:
-            hint = did_you_mean(name, COMMANDS) or "mlgen --help lists all"
-            raise click.UsageError(f'unknown command "{name}"; {hint}')
-        child = click.Context(inner, parent=root, info_name=name)
-        text = man.page(man.manual(inner, child), __version__)
-    click.echo(text.encode(), nl=False)

@@ -7,7 +7,20 @@ from typing import Any
 import click
 
 from mlgen import Options
-from mlgen.cli._command import Command, command, parameters
+from mlgen.cli._command import Command
+from mlgen.cli._options import (
+    as_jobset,
+    for_gitops,
+    kube_version,
+    matrix,
+    namespace,
+    no_config,
+    only_jobs,
+    reporting,
+    settings,
+    strict,
+    supervisor,
+)
 from mlgen.cli._report import checked, hint_at_stdin, report, write
 
 
@@ -28,7 +41,17 @@ class _ForHelm(Command):
         report_failure(message, os.environ)
 
 
-@command("helm-post-render", _ForHelm)
+@click.command("helm-post-render", cls=_ForHelm)
+@kube_version
+@namespace
+@settings
+@matrix
+@no_config
+@supervisor
+@as_jobset
+@only_jobs
+@strict
+@reporting
 def helm_post_render(**values: Any) -> None:
     """Run as a Helm post-renderer.
 
@@ -53,7 +76,18 @@ def helm_post_render(**values: Any) -> None:
     sys.stdout.buffer.flush()
 
 
-@command("krm")
+@click.command("krm", cls=Command)
+@kube_version
+@namespace
+@settings
+@matrix
+@no_config
+@supervisor
+@as_jobset
+@only_jobs
+@strict
+@for_gitops
+@reporting
 def krm(**values: Any) -> None:
     """Run as a KRM function for kustomize or kpt.
 
@@ -92,7 +126,10 @@ def argocd() -> None:
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
 
 
-@argocd.command("init", params=parameters("argocd init"))
+@argocd.command("init", cls=Command)
+@only_jobs
+@strict
+@reporting
 def init(*, only_jobs: bool, strict: bool) -> None:
     """Check that generate can succeed.
 
@@ -107,7 +144,10 @@ def init(*, only_jobs: bool, strict: bool) -> None:
     )
 
 
-@argocd.command("generate", params=parameters("argocd generate"))
+@argocd.command("generate", cls=Command)
+@only_jobs
+@strict
+@reporting
 def generate(*, only_jobs: bool, strict: bool) -> None:
     """Print the manifests of the folder.
 

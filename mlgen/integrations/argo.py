@@ -60,8 +60,6 @@ class Form:
         workflow: False returns no Workflow, so that no job starts.
         backoff_seconds: the time before the second attempt, doubled before each further attempt;
             None for the default of the template.
-        retry_oom: deprecated, without effect: a job always restarts after it exceeds its memory
-            limit.
         parallelism: the number of combinations of a matrix that run at the same time; None for all.
         fail_fast: True to start no further combination after one has failed.
     """
@@ -70,7 +68,6 @@ class Form:
     step: bool = False
     workflow: bool = True
     backoff_seconds: int | None = None
-    retry_oom: bool = False
     parallelism: int | None = None
     fail_fast: bool = False
 
@@ -102,9 +99,6 @@ def argo(
         for job, its_objects in zip(run, objects, strict=True):
             printed.write(outcome, job, headed(job, its_objects))
     walk.finish()
-    if form.retry_oom:
-        message = "--retry-oom has no effect: a job always restarts after it ran out of memory"
-        walk.problems.append(Problem((), message, "deprecated", "omit it", warning=True))
     if (form.parallelism is not None or form.fail_fast) and not has_matrix:
         message = "--parallelism and --fail-fast have no effect, because no job has a matrix"
         hint = "omit them, or add --matrix"

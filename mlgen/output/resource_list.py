@@ -26,6 +26,9 @@ NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]
 WIDTH = 1 << 30
 """A line width that prevents line folding."""
 
+CHUNK = 1 << 20
+"""The number of characters that are read at a time."""
+
 
 def resource_list_texts(
     source: ResourceList, replacements: Replacements, results: Sequence[Object]
@@ -138,7 +141,7 @@ def _rewritten(
     with SpooledTemporaryFile(spool.MEMORY, "w+", encoding="utf-8", newline="") as file:
         yaml.emit(written, file, Dumper=dumper, width=WIDTH, allow_unicode=True)
         file.seek(0)
-        yield from iter(partial(file.read, spool.CHUNK), "")
+        yield from iter(partial(file.read, CHUNK), "")
 
 
 def _events(

@@ -4,11 +4,9 @@ Memory holds `MEMORY` bytes. More go to a temporary file.
 """
 
 import marshal
-import shutil
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
-from tempfile import NamedTemporaryFile, SpooledTemporaryFile
+from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Generic, TypeVar
 
 from mlgen.bounds import BYTES
@@ -19,27 +17,18 @@ V = TypeVar("V")
 MEMORY = 8 << 20
 """The maximum number of bytes in memory."""
 
-CHUNK = 1 << 20
-"""The number of bytes that are read at a time, and the maximum size of a spool in a pickle."""
-
 
 class FullError(Exception):
     """The output has more bytes than one command may write."""
 
 
 class Spool(Sequence[Any]):
-    """Items of plain data: strings, bytes, numbers, None, and collections of these.
+    """Items of plain data: strings, bytes, numbers, None, and collections of these."""
 
-    Args:
-        folder: for a spool that is pickled: a large one is copied to a file in this folder. It has
-            no limit, because the process that reads it counts the bytes.
-    """
-
-    def __init__(self, folder: str | None = None) -> None:
+    def __init__(self) -> None:
         # Open as long as this object.
         self._file: IO[bytes] = SpooledTemporaryFile(MEMORY)  # noqa: SIM115
         self._ends = array("Q", [0])
-        self._folder = folder
 
     def add(self, item: Any) -> None:
         """Add an item.
@@ -48,7 +37,7 @@ class Spool(Sequence[Any]):
             FullError: the items have more than `BYTES` bytes together.
         """
         data = marshal.dumps(item)
-        if self._folder is None and self._ends[-1] + len(data) > BYTES:
+        if self._ends[-1] + len(data) > BYTES:
             raise FullError
         self._file.seek(self._ends[-1])
         self._ends.append(self._ends[-1] + self._file.write(data))
@@ -62,26 +51,6 @@ class Spool(Sequence[Any]):
         self._file.seek(self._ends[number])
         data = self._file.read(self._ends[number + 1] - self._ends[number])
         return marshal.loads(data)  # noqa: S302 - of our own
-
-    def __getstate__(self) -> tuple[bytes | str, bytes]:
-        """Return the content, or the name of a file with it, and the ends of the items."""
-        self._file.seek(0)
-        if self._folder is None or self._ends[-1] <= CHUNK:
-            return self._file.read(), self._ends.tobytes()
-        with NamedTemporaryFile(dir=self._folder, delete=False) as file:
-            shutil.copyfileobj(self._file, file, CHUNK)
-        return file.name, self._ends.tobytes()
-
-    def __setstate__(self, state: tuple[bytes | str, bytes]) -> None:
-        """Take over the content, and remove the name of its file."""
-        content, ends = state
-        self.__init__()  # type: ignore[misc]
-        self._ends = array("Q", ends)
-        if isinstance(content, bytes):
-            self._file.write(content)
-        else:
-            self._file = Path(content).open("rb")  # noqa: SIM115
-            Path(content).unlink()
 
 
 class Stored(Mapping[K, V], Generic[K, V]):

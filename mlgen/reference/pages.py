@@ -21,7 +21,6 @@ from mlgen.problems import did_you_mean
 from mlgen.reference import fields, problem_codes, rules
 from mlgen.reference.facts import facts
 from mlgen.reference.fields import Field
-from mlgen.reference.man import Manual, option_sets
 from mlgen.resources import table
 from mlgen.topology import INDEX
 
@@ -33,11 +32,6 @@ MENTIONS = 8
 """A word that more fields mention is a usual word, or a misspelled name."""
 
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
-
-CODE = re.compile(
-    r"('[^' ]*[=*][^']*'|(?<![\w-])--?[a-z][\w-]*(?: DIR\b)?|\bspec\.[\w.=]+\w|\.mlgen/[\w.]+\w)"
-)
-"""Code in the help of an option: a quoted value, an option or a path."""
 
 PLACEHOLDERS = {"<role>": "worker", "<name>": "name"}
 """Names for placeholders in examples."""
@@ -126,23 +120,6 @@ def _id(field: Field) -> str:
     return "-".join(step.strip("<>").lower() for step in steps)
 
 
-def commands_page(manual: Manual, groups: Mapping[str, Collection[str]]) -> str:
-    """Return the page of all commands.
-
-    Args:
-        manual: help of mlgen.
-        groups: names of its commands, by the title of their section.
-    """
-    return _filled("commands.md", groups=manual.grouped(groups), common=_common(manual))
-
-
-def _common(manual: Manual) -> dict[str, dict[str, str]]:
-    """Return the options that several commands share, with their help, by title of the set."""
-    commands = [*manual.commands, *(inner for each in manual.commands for inner in each.commands)]
-    found = {key: pair for command in commands for key, pair in command.shared.items()}
-    return {title: dict(found[key] for key in keys) for title, keys in option_sets().items()}
-
-
 def problems_page(formats: Mapping[str, str]) -> str:
     """Return the page of all problem codes and formats.
 
@@ -180,7 +157,6 @@ def _filled(template: str, **values: Any) -> str:
         "anchor": _anchor,
         "cell": cell,
         "cells": lambda texts: ", ".join(map(cell, texts)),
-        "help": _help,
         "id": _id,
         "command": problem_codes.COMMAND,
         "example": lambda field: "\n".join(_example(field)),
@@ -262,16 +238,6 @@ def cell(text: str) -> str:
     if "|" not in text:
         return f"`{text}`"
     return f"<code>{escape(text, quote=False).replace('|', '&vert;')}</code>"
-
-
-def _help(text: str) -> str:
-    """Return the help of an option for a table cell, with code marked up."""
-    text = re.sub(r"\s+\[x>=(\d+)\]$", r" Minimum: \1.", text.replace("; x>=0]", "]"))
-    text, _, default = text.removesuffix("]").partition("  [default: ")
-    words = CODE.split(escape(text, quote=False))
-    words[1::2] = map(cell, CODE.findall(text))
-    shown = "".join(words)
-    return f"{shown} Default: {cell(default)}." if default else shown
 
 
 def _markdown(text: str) -> str:

@@ -1,9 +1,9 @@
 """Many jobs in one call, compared with one call per job and with `helm template`.
 
-The first table shows the jobs per second of `mlgen render`: from a folder of files, with
-`--jobs 2`, from a stream of documents, and from a List of PyTorchJobs as `kubectl get -o yaml`
-prints it. The second shows its peak memory for growing streams: 1x means constant memory. The third
-shows `verify` and `diff` in MB of manifests per second. `diff` reads two versions of each.
+The first table shows the jobs per second of `mlgen render`: from a folder of files, from a stream
+of documents, and from a List of PyTorchJobs as `kubectl get -o yaml` prints it. The second shows
+its peak memory for growing streams: 1x means constant memory. The third shows `verify` and `diff`
+in MB of manifests per second. `diff` reads two versions of each.
 """
 
 import tempfile
@@ -144,7 +144,6 @@ def speed(folder, count, runs):
     candidates = {
         "one": render(one),
         "folder": render(files),
-        "two": render(files, "--jobs", "2"),
         "stream": render(stream),
         "list": render(listed),
     }
@@ -157,7 +156,6 @@ def speed(folder, count, runs):
     names = {
         "one": "a call for each file",
         "folder": "a folder of files",
-        "two": "the same, --jobs 2",
         "stream": "a stream of documents",
         "list": "a List of PyTorchJobs",
         "helm": "a chart, helm template",

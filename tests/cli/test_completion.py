@@ -28,7 +28,6 @@ def complete(line):
 def test_commands():
     assert complete("") == [*COMMANDS]
     assert complete("ss") == ["ssh-secret"]
-    assert complete("man va") == ["validate"]
 
 
 def test_options_and_their_values():

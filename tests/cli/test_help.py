@@ -1,6 +1,5 @@
 """Help texts: one sentence per command, an imperative per option, and commands in the docs."""
 
-import json
 import re
 import shlex
 from inspect import cleandoc
@@ -10,6 +9,7 @@ from click.testing import CliRunner
 from support import ROOT
 
 from mlgen.cli import COMMANDS, FILES, GROUPS, main
+from mlgen.cli._options import SharedOption
 
 IMPERATIVES = {
     "Add", "Color", "Compare", "Delete", "Ignore", "Omit", "Override", "Overwrite", "Print",
@@ -54,15 +54,46 @@ def test_every_file_has_the_commands_of_a_group():
     assert files == {*FILES.values()}
 
 
-def test_every_row_of_parameters_is_used():
-    rows = json.loads((ROOT / "schemas/commands.json").read_text())
-    commands = rows["commands"].values()
-    named = {
-        item for row in (*commands, *rows["sets"].values()) for item in row if str(item) == item
-    }
+def test_the_own_options_of_a_command_come_before_those_that_it_shares():
+    text = CliRunner().invoke(main, ["wait", "--help"], terminal_width=60).stdout
 
-    assert named == rows["shared"].keys() | rows["sets"].keys()
-    assert {*rows["commands"]} - {"argocd init", "argocd generate"} <= {*COMMANDS}
+    assert (
+        text.partition("\nOptions:\n")[2]
+        == """\
+  --timeout DURATION  Wait at most this long, such as 90s,
+                      30m, 8h or 1h30m.  [default: (no
+                      limit)]
+  -h, --help          Show this message and exit.
+
+kubectl options:
+  --context TEXT     Use this kubeconfig context instead of
+                     the current one.
+  --kubeconfig FILE  Use this kubeconfig file instead of the
+                     one that kubectl finds.
+
+Rendering options, described by mlgen render --help:
+  --kube-version, --namespace, --set, --matrix, --runtime,
+  --no-config, --as
+
+Reporting options, described by mlgen render --help:
+  --problems, --color, --quiet, --verbose
+"""
+    )
+
+
+def test_the_help_of_render_describes_what_the_help_of_others_refers_to():
+    described = {option.name for option in command("render").params}
+
+    assert {"Rendering options", "Reporting options"} == {
+        option.section
+        for option in OPTIONS.values()
+        if isinstance(option, SharedOption) and option.name in described
+    }
+    assert {"context", "kubeconfig"} == {
+        option.name
+        for option in OPTIONS.values()
+        if isinstance(option, SharedOption) and option.name not in described
+    }
 
 
 def test_commands_are_listed_in_groups():

@@ -48,7 +48,6 @@ LINES = [
     f"krm < {JOB}",
     "argocd init",
     "completion bash",
-    "man",
 ]
 """One line for each command, and more if its imports depend on the arguments.
 

@@ -41,7 +41,7 @@ def put(folder, name, *objects):
 
 @pytest.mark.parametrize("schedule", [None, "0 2 * * 6"])
 def test_argo_lint_accepts_the_workflow_of_every_fixture(schedule, environment, folder):
-    form = Form(schedule, backoff_seconds=30, retry_oom=True, parallelism=2, fail_fast=True)
+    form = Form(schedule, backoff_seconds=30, parallelism=2, fail_fast=True)
     for path in [*FIXTURES, *RESOURCES, ROOT / "fixtures/matrix/pytorch.yaml"]:
         parts, _ = argo(texts((str(path),)), Options(workflow=True), form)
         items = [

@@ -307,14 +307,6 @@ def test_any_exit_code_restarts_the_job_unless_the_job_file_says_otherwise(tmp_p
     }
 
 
-def test_an_option_without_effect_is_deprecated(tmp_path):
-    plain, with_option = (run(job_file(tmp_path, ""), *more) for more in ([], ["--retry-oom"]))
-
-    assert plain[:2] == with_option[:2]
-    assert "warning: --retry-oom has no effect: a job always restarts" in with_option[2]
-    assert "omit it [deprecated]" in with_option[2]
-
-
 def test_the_first_back_off_becomes_a_parameter():
     _, text, _ = run("fixtures/jax.yaml", "--backoff-seconds", 30, "--template")
     (step,) = load(text)

@@ -22,7 +22,7 @@ JOBS = ("tensorflow-ps", "matrix/pytorch")
 
 def rendered(job, schedule=None):
     """Return the output of `mlgen argo` for a fixture, with every option."""
-    form = Form(schedule, backoff_seconds=30, retry_oom=True, parallelism=2, fail_fast=True)
+    form = Form(schedule, backoff_seconds=30, parallelism=2, fail_fast=True)
     path = ROOT / "fixtures" / f"{job}.yaml"
     parts, _ = argo(texts((str(path),)), Options(workflow=True), form)
     return "".join(parts)

@@ -1,7 +1,6 @@
-"""Problems as text with source lines, JSON, SARIF and GitHub annotations."""
+"""Problems as text with source lines, JSON and GitHub annotations."""
 
 import json
-from pathlib import Path
 
 import click
 import pytest
@@ -9,7 +8,6 @@ from click.testing import CliRunner
 from support import ROOT
 from syrupy.extensions.json import JSONSnapshotExtension
 
-from mlgen import __version__
 from mlgen.cli import COMMANDS, main
 from mlgen.documents.files import Text
 from mlgen.output.problems import (
@@ -19,7 +17,6 @@ from mlgen.output.problems import (
     excerpt,
     github,
     json_text,
-    sarif,
     text,
     width,
 )
@@ -195,16 +192,11 @@ def test_the_lines_of_a_page_stay_lines():
     assert "name value\n  a\\x1b[2J\\r\n\\ud800 é\n" == safe_lines(text)
 
 
-def as_sarif(count):
-    return sarif(count.problems, lambda code: (f"{code}.", "Mend it."), ["a.yaml"], "1")
-
-
-@pytest.mark.parametrize("form", [json_text, as_sarif])
-def test_json_is_safe_to_print_and_has_the_same_value(form):
+def test_json_is_safe_to_print_and_has_the_same_value():
     message = "\x9b2J \u202e \x7f \ud800 \\ é"
     problem = Problem((), message, "no-job", place=Place("a.yaml", 1, 1))
 
-    document = form(Count(1, 1, (), (problem,)))
+    document = json_text(Count(1, 1, (), (problem,)))
 
     assert document.replace("\n", "").isprintable()
     assert message in _strings(json.loads(document))
@@ -284,34 +276,6 @@ def test_json_without_problems_is_an_empty_list():
 
     totals = {"files": 1, "jobs": None, "errors": 0, "warnings": 0}
     assert (0, {"problems": [], "totals": totals}, "") == (status, json.loads(out), err)
-
-
-def test_sarif_describes_each_code(snapshot):
-    words = ["validate", BAD, WARNED, "--set", "spec.imgae=x", "--problems", "sarif"]
-
-    status, out, _ = run(*words)
-
-    log = json.loads(out)
-    for rule in log["runs"][0]["tool"]["driver"]["rules"]:
-        assert rule["help"]["text"].endswith(f"mlgen explain {rule['id']}")
-    driver = log["runs"][0]["tool"]["driver"]
-    assert (1, __version__, __version__) == (
-        status,
-        driver.pop("version"),
-        driver.pop("semanticVersion"),
-    )
-    assert log == snapshot(extension_class=JSONSnapshotExtension)
-
-
-def test_sarif_names_files_by_uri(tmp_path):
-    (tmp_path / "a b.yaml").write_text("a: [")
-    file = Path(tmp_path / "a b.yaml")
-
-    log = json.loads(run("validate", file, "-", "--problems", "sarif", stdin="a: [")[1])
-
-    locations = [result["locations"][0] for result in log["runs"][0]["results"]]
-    uris = [item["physicalLocation"]["artifactLocation"]["uri"] for item in locations]
-    assert [file.as_uri(), "%3Cstdin%3E"] == uris
 
 
 def test_github_annotates_the_lines():

@@ -12,7 +12,7 @@ from support import ROOT
 from mlgen.cli import main
 from mlgen.documents.files import Text
 from mlgen.output.next_steps import next_steps
-from mlgen.output.problems import Count, Style, github, json_text, sarif
+from mlgen.output.problems import Count, Style, github, json_text
 from mlgen.output.problems import text as terminal_text
 from mlgen.output.terminal import UNSAFE
 from mlgen.problems import Place, Problem
@@ -31,7 +31,6 @@ COMMANDS = [
     "validate --color always",
     "validate --problems json",
     "validate --problems github",
-    "validate --problems sarif",
     "argo",
 ]
 
@@ -71,7 +70,7 @@ def test_no_line_of_a_message_is_a_command_of_ci(text):
     count = Count(2, 2, (text,), (problem,))
     printed = [
         *(terminal_text([problem], sources, Style(source=source)) for source in (False, True)),
-        *(json_text(count), sarif([problem], lambda _: ("", ""), [text], "1"), str(count)),
+        *(json_text(count), str(count)),
     ]
 
     assert [] == [name for each in printed for line in each.split("\n") for name in commands(line)]

@@ -4,16 +4,16 @@ import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import click
 from click import unstyle
 from click.testing import CliRunner
+from reference.commands_page import commands_page
 from reference.examples import messages
 from reference.python_page import python_page
 
 from mlgen import frameworks
-from mlgen.cli import GROUPS, main
-from mlgen.reference import man, problem_codes
+from mlgen.cli import main
 from mlgen.reference import pages as texts
+from mlgen.reference import problem_codes
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
@@ -36,10 +36,9 @@ def code_files(folder):
 
 def pages(_folder=None):
     """Return the pages of docs/ that are generated in full or in part."""
-    context = click.Context(main, info_name="mlgen", **main.context_settings)
     files = {
         DOCS / "reference/fields.md": texts.fields_page(),
-        DOCS / "reference/commands.md": texts.commands_page(man.manual(main, context), GROUPS),
+        DOCS / "reference/commands.md": commands_page(),
         DOCS / "reference/problems.md": texts.problems_page(_formats()),
         DOCS / "reference/rules.md": texts.rules_page(),
         DOCS / "reference/python.md": python_page(),

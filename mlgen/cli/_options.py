@@ -1,0 +1,292 @@
+"""The options that several commands share, as decorators, with their parsers and completions."""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+from mlgen.cli._report import report
+from mlgen.documents import overrides
+from mlgen.kubernetes import names, versions
+from mlgen.output.terminal import safe
+from mlgen.problems import Place, Problem
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FILE = click.Path(readable=False)
+"""A file that need not exist. Shells complete it."""
+
+
+class SharedOption(click.Option):
+    """An option that several commands share. Their help lists it in its section."""
+
+    def __init__(self, *args: Any, section: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+
+def kept(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Keep a value as written in click's context, where other functions look it up."""
+    context.meta[f"mlgen.{parameter.name}"] = value
+    return value
+
+
+KEPT: dict[str, Any] = {"callback": kept, "expose_value": False, "is_eager": True}
+"""An option that is only kept, before other options are parsed. The command does not get it."""
+
+
+def parsed(parse: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a callback that parses and keeps a value. A ValueError becomes a usage error."""
+
+    def callback(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        kept(context, parameter, value)
+        try:
+            return None if value is None else parse(value)
+        except ValueError as error:
+            raise click.BadParameter(safe(str(error))) from None
+
+    return callback
+
+
+def completed(find: Callable[[str, tuple[str, ...]], Iterable[str]]) -> Callable[..., list[str]]:
+    """Return a completion for click.
+
+    Args:
+        find: returns candidates for an incomplete word and the files on the command line.
+    """
+
+    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+        words = find(incomplete, _named_files(context))
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+def _named_files(context: click.Context) -> tuple[str, ...]:
+    """Return the files on an incomplete command line.
+
+    While click completes the value of an option, it leaves the files in `context.args`.
+    """
+    for name in ("files", "file", "sides"):
+        if value := context.params.get(name):
+            return (value,) if isinstance(value, str) else tuple(value)
+    return tuple(word for word in context.args if not word.startswith("-"))
+
+
+def _paths(incomplete: str, files: tuple[str, ...]) -> Iterable[str]:
+    """Return completions for --set and --matrix."""
+    from mlgen.reference import suggestions
+
+    return suggestions.settings(incomplete, files)
+
+
+def one_stdin(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Check that stdin is named at most once, because it can be read only once."""
+    if values.count("-") > 1:
+        raise ValueError("standard input (-) can be read only once")
+    return values
+
+
+def _kube_version(value: str) -> versions.KubeVersion:
+    """Parse --kube-version. Warn if it is newer than all supported versions."""
+    version, message = versions.nearest(value)
+    if message:
+        hint = f"rendering for {version} instead"
+        place = Place("--kube-version", 0)
+        report([Problem((), message, "bad-value", hint, warning=True, place=place)])
+    return version
+
+
+def _matrix(values: tuple[str, ...]) -> tuple[Any, ...]:
+    """Parse every --matrix. For a repeated path, the last one applies."""
+    if not values:
+        return ()
+    from mlgen.variants.matrix import parse
+
+    return tuple(dict(map(parse, values)).items())
+
+
+def _target(value: str) -> Any:
+    """Parse --for."""
+    from mlgen.variants.gitops import target
+
+    return target(value)
+
+
+def duration(value: str) -> float:
+    """Return a duration in seconds. It is written as for kubectl: 90s, 30m, 1h30m."""
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0}
+    parts = re.findall(r"(?<!\d)(\d+)([hms])", value)
+    if not parts or "".join(number + unit for number, unit in parts) != value:
+        raise ValueError(f"invalid duration {value!r}; use a value such as 90s, 30m or 8h")
+    return sum(int(number) * units[unit] for number, unit in parts)
+
+
+def schedule(value: str) -> str:
+    """Validate the form of a cron schedule.
+
+    Otherwise, an invalid schedule is reported only later, in the status of the CronWorkflow.
+    """
+    if re.fullmatch(r"@[a-z]+( \S+)?|[^@\s]\S*( \S+){4}", value):
+        return value
+    raise ValueError(f"invalid schedule {value!r}; use a value such as '0 2 * * 6' or @daily")
+
+
+def _together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Return one decorator for several options. The help lists them in this order."""
+
+    def decorate(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+files = click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=FILE, callback=parsed(one_stdin)
+)
+output = click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE",
+    type=FILE,
+    help="Write to FILE instead of stdout, after everything has succeeded.",
+)
+
+_rendering = partial(click.option, cls=SharedOption, section="Rendering options")
+
+kube_version = _rendering(
+    "--kube-version",
+    default="1.34",
+    show_default=True,
+    metavar="VERSION",
+    callback=parsed(_kube_version),
+    help="Target this Kubernetes version, 1.31 or later.",
+)
+namespace = _rendering(
+    "-n",
+    "--namespace",
+    callback=parsed(names.namespace),
+    help="Set the namespace of every job. Overrides the namespace in the file.",
+)
+settings = _rendering(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="PATH=VALUE",
+    callback=parsed(lambda values: tuple(map(overrides.parse, values))),
+    shell_complete=completed(_paths),
+    help="Override a value in every job file, or in the equivalent job file of a custom resource:"
+    " spec.roles.worker.replicas=8. VALUE is YAML: 'spec.env.LR=\"0.1\"', 'spec.args=[a, b]'."
+    " 'args.lr=1e-4' sets the flag --lr in command or args. Escape a dot within a key:"
+    " 'spec.resources.nvidia\\.com/gpu=8'. Can be repeated.",
+)
+matrix = _rendering(
+    "--matrix",
+    multiple=True,
+    metavar="PATH=[VALUE, …]",
+    callback=parsed(_matrix),
+    shell_complete=completed(_paths),
+    help="Render every job once for each value: 'args.lr=[1e-4, 1e-5]' sets the flag --lr,"
+    " 'spec.env.SEED=[1, 2, 3]' a variable. Write PATH as for --set. Repeat the option to render"
+    " all combinations. The names of the jobs contain the values.",
+)
+runtimes = _rendering(
+    "--runtime",
+    "runtimes",
+    multiple=True,
+    metavar="FILE|VERSION",
+    type=FILE,
+    **KEPT,
+    help="Use the runtimes in FILE for TrainJobs, or those that a VERSION of Kubeflow Trainer"
+    " publishes, such as 2.2. Runtimes in the input take precedence. Can be repeated.",
+)
+no_config = _rendering(
+    "--no-config",
+    is_flag=True,
+    **KEPT,
+    help="Ignore the defaults in mlgen.toml, or in [tool.mlgen] of pyproject.toml.",
+)
+supervisor = _rendering(
+    "--supervisor/--no-supervisor",
+    default=True,
+    show_default=True,
+    help="Add a supervisor to each job that has roles other than the deciding one. It restarts"
+    " replicas together, starts roles in order, ends jobs that cannot continue, and cleans up.",
+)
+only_jobs = _rendering(
+    "--only-jobs",
+    is_flag=True,
+    help="Reject every object that is not a job, instead of passing it through.",
+)
+strict = _rendering(
+    "--strict",
+    is_flag=True,
+    help="Reject jobs with warnings, by reporting warnings as errors. To excuse the problems of one"
+    " code in one job, annotate the job with mlgen.dev/allow.CODE: REASON.",
+)
+as_jobset = _rendering(
+    "--as",
+    "jobset",
+    type=click.Choice(["jobs", "jobset"]),
+    default="jobs",
+    show_default=True,
+    callback=parsed(lambda value: value == "jobset"),
+    help="Render Jobs, or one JobSet for clusters with JobSet's controller. The controller then"
+    " does the work of the supervisor.",
+)
+for_gitops = _rendering(
+    "--for",
+    "target",
+    metavar="argocd|flux",
+    callback=parsed(_target),
+    help="Render for a GitOps tool. The job deletes no objects after training, because the tool"
+    " would recreate them. A Job is replaced only if it has changed.",
+)
+rendering = _together(kube_version, namespace, settings, matrix, runtimes, no_config)
+"""The options of all commands that render the jobs in files."""
+
+_kubectl = partial(click.option, cls=SharedOption, section="kubectl options", default="", **KEPT)
+
+kubectl = _together(
+    _kubectl("--context", help="Use this kubeconfig context instead of the current one."),
+    _kubectl(
+        "--kubeconfig",
+        metavar="FILE",
+        type=FILE,
+        help="Use this kubeconfig file instead of the one that kubectl finds.",
+    ),
+)
+"""The options that select the cluster."""
+
+_reporting = partial(click.option, cls=SharedOption, section="Reporting options", **KEPT)
+
+reporting = _together(
+    _reporting(
+        "--problems",
+        type=click.Choice(["text", "json", "github"]),
+        default="text",
+        show_default=True,
+        help="Print problems as text, JSON or GitHub annotations.",
+    ),
+    _reporting(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Print problems with colors and source lines. auto: only at a terminal, and without"
+        " colors if NO_COLOR is set.",
+    ),
+    _reporting("-q", "--quiet", is_flag=True, help="Print only errors, no warnings and no totals."),
+    _reporting(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Print the files that are read, and durations, on stderr.",
+    ),
+)
+"""The options that control how problems are printed. `_report` looks them up."""
