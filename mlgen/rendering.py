@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlgen import checks, dialects, frameworks, objects
 from mlgen.bounds import FAILED_BYTES
@@ -19,7 +18,7 @@ from mlgen.objects.labels import is_rendered_jobset
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath, limited_hints
 from mlgen.result import Foreign, Options, Rendered
 from mlgen.topology import Topology
-from mlgen.variants import reapply
+from mlgen.variants import Target, reapply
 
 if TYPE_CHECKING:
     from mlgen.variants.matrix import Combination
@@ -148,16 +147,9 @@ def _render_job(
     job = frameworks.without_idle_gpus(job)
     if combination:
         job = replace(job, part_of=combination.base)
-    collector = Collector(invalid_excuses(document))
+    target, collector = _target(options), Collector(invalid_excuses(document))
     with collector.catch():
-        job, topology, manifests = _built(job, options, collector, document.data["spec"])
-        settings: list[str] = []
-        if options.target:
-            from mlgen.variants import gitops
-
-            collector.extend(gitops.warnings(job, topology, options.target))
-            manifests = gitops.adapted(topology, manifests, options.target)
-            settings = gitops.settings(topology, manifests, options.target)
+        job, topology, manifests = _built(job, target, options, collector)
         job_problems = checks.job_problems(
             job.name, manifests, options.kube_version, document.data, jobset=job.jobset
         )
@@ -169,14 +161,10 @@ def _render_job(
         unexcused(document, deprecations + _located(document, collector.problems))
     )
     collector.raise_errors()
-    if options.jobset:
-        from mlgen.variants import jobset
-
-        manifests = jobset.packed(topology, manifests)
-        sizes = (checks.sizes(item, jobset.TOO_LARGE) for item in manifests)
-        too_large = chain.from_iterable(sizes) if len(topology.roles) > 1 else ()
-        collector.extend(_located(document, too_large))
-        collector.raise_errors()
+    try:
+        manifests = target.objects(topology, manifests)
+    except MlgenError as error:
+        raise MlgenError([*collector.problems, *_located(document, error.problems)]) from None
     rendered = Rendered(
         name,
         document,
@@ -184,7 +172,7 @@ def _render_job(
         options.kube_version,
         topology,
         tuple(manifests),
-        settings=tuple(settings),
+        settings=tuple(target.settings(topology, manifests)),
         reapply="" if options.target else reapply.warning(topology),
         combination=combination,
     )
@@ -230,57 +218,60 @@ def _overridden(document: Document, options: Options) -> Document:
     return draft.document
 
 
+def _target(options: Options) -> Target:
+    """Return what runs or applies the jobs."""
+    if options.workflow:
+        from mlgen.variants.workflow import Workflow
+
+        return Workflow()
+    if options.jobset:
+        from mlgen.variants.jobset import JobSet
+
+        return JobSet()
+    if options.target:
+        from mlgen.variants.gitops import GitOps
+
+        return GitOps(options.target)
+    return Target()
+
+
 def _built(
-    job: TrainingJob, options: Options, collector: Collector, spec: dict[str, Any]
+    job: TrainingJob, target: Target, options: Options, collector: Collector
 ) -> tuple[TrainingJob, Topology, list[Object]]:
     """Return the job under its final name, its topology and its objects.
 
     Problems of the topology are added to the collector, and its objects are built nevertheless, so
     that their problems are reported as well.
     """
+    lay_out = frameworks.get(job.framework).topology
+
+    def topology_of(target: Target) -> Topology:
+        topology = target.topology(lay_out(target.job(job)), job)
+        if not any(role.decides for role in topology.roles):
+            Collector(topology.problems).raise_errors()  # there is no complete set of roles
+        return topology
+
+    def built(topology: Topology) -> list[Object]:
+        try:
+            return objects.build(topology, options.kube_version)
+        except MlgenError as error:
+            raise MlgenError([*topology.problems, *error.problems]) from None
+
     if job.name_suffix is not None:
         from mlgen.variants import name_hash
 
-        # The hash must not depend on whether a workflow runs the job.
-        plain = _topology(job, replace(options, workflow=False), spec)
-        job = name_hash.renamed(job, plain, objects.build(plain, options.kube_version))
-    topology = _topology(job, options, spec)
+        # Host ports depend on the final name, so the hash is one of objects under the plain name.
+        # It must not depend on whether a workflow runs the job.
+        plain = topology_of(Target() if options.workflow else target)
+        job = name_hash.renamed(job, plain, built(plain))
+    topology = topology_of(target)
+    manifests = built(topology)
     collector.extend(topology.problems)
-    if not any(role.decides for role in topology.roles):
-        collector.raise_errors()  # there is no complete set of roles
-    manifests = objects.build(topology, options.kube_version)
     if job.part_of or topology.job.jobset:
         from mlgen.variants import name_hash
 
         manifests = name_hash.in_addresses(topology, manifests)
     return job, topology, manifests
-
-
-def _topology(job: TrainingJob, options: Options, spec: dict[str, Any]) -> Topology:
-    """Return a job's topology, without policies that a workflow or another tool replaces.
-
-    Args:
-        job: the job.
-        options: the options for rendering.
-        spec: of the job file.
-    """
-    framework = frameworks.get(job.framework)
-    if options.workflow:
-        from mlgen.variants import workflow
-
-        return workflow.with_workflow_restarts(framework.topology(workflow.without_policies(job)))
-    if options.jobset:
-        from mlgen.variants import jobset
-
-        topology = framework.topology(jobset.without_policies(job))
-        differences = tuple(jobset.problems(topology, spec))
-        topology = jobset.without_servers(topology)
-        return replace(topology, problems=(*topology.problems, *differences))
-    if options.target:
-        from mlgen.variants import gitops
-
-        job = gitops.without_policies(job)
-    return framework.topology(job)
 
 
 def _located(document: Document, problems: Iterable[Problem]) -> list[Problem]:

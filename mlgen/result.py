@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mlgen.jobfile.model import TrainingJob
     from mlgen.site import Site
     from mlgen.topology import Topology
-    from mlgen.variants.gitops import Target
+    from mlgen.variants.gitops import Tool
     from mlgen.variants.matrix import Combination
 
 
@@ -50,7 +50,7 @@ class Options:
     supervisor: bool = True
     workflow: bool = False
     jobset: bool = False
-    target: "Target | None" = None
+    target: "Tool | None" = None
     default_namespace: str | None = None
     site: "Site | None" = None
     only_jobs: bool = False

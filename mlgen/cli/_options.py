@@ -110,9 +110,9 @@ def _matrix(values: tuple[str, ...]) -> tuple[Any, ...]:
 
 def _target(value: str) -> Any:
     """Parse --for."""
-    from mlgen.variants.gitops import target
+    from mlgen.variants.gitops import tool
 
-    return target(value)
+    return tool(value)
 
 
 def duration(value: str) -> float:

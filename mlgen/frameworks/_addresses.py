@@ -29,7 +29,7 @@ def with_aliases(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
         job: the job file.
         roles: the topology's roles.
     """
-    plain_names = {job.name, job.part_of or job.name}
+    plain_names = {job.name, job.written_name}
     texts = dict.fromkeys(text for spec in job.roles.values() for text in _texts(spec))
     replicas = _replicas(job, roles)
     role_names = {f"{name}-{role}": role for name in plain_names for role in replicas}

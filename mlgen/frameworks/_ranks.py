@@ -94,7 +94,7 @@ def _meet_at(job: TrainingJob) -> bool:
     """
     spec = job.roles[ROLES[0]]
     endpoints = [launch.literal("rdzv_endpoint") for launch in lines_of(spec).launches]
-    names = {job.name, job.part_of or job.name}
+    names = {job.name, job.written_name}
     prefixes = tuple(f"{name}-{role}-" for name in names for role in ROLES)
     return any(str(text).startswith(prefixes) for text in (*endpoints, spec.env.get(ENDPOINT)))
 

@@ -197,7 +197,7 @@ def _is_jobset(text: str) -> bool:
 
 READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "as": ("jobset", _is_jobset),
-    "for": ("target", gitops.target),
+    "for": ("target", gitops.tool),
     "kube-version": ("kube_version", versions.parse),
     "namespace": ("namespace", names.namespace),
 }

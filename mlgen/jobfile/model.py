@@ -508,6 +508,11 @@ class TrainingJob:
     unwritten: frozenset[str] = frozenset()
 
     @property
+    def written_name(self) -> str:
+        """The name in the job file, without a hash and the values of a matrix."""
+        return self.part_of or self.name
+
+    @property
     def subdomain(self) -> str:
         """The subdomain of the pods, which is also the name of their headless Service.
 

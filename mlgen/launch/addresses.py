@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from mlgen.jobfile.model import TrainingJob
 from mlgen.launch.line import HOSTFILES, MEETING_BACKENDS
 from mlgen.launch.role import (
     COMPUTED,
@@ -135,8 +136,11 @@ def not_in_hostfile(launched: Launched) -> Iterator[Problem]:
           launcher: {command: [deepspeed, train.py]}
           worker: {replicas: 2}
     """
-    launch = launched.launch
-    lines = launched.topology.files.get("hostfile", "").splitlines()
+    launch, job = launched.launch, launched.job
+    hostfile = launched.topology.files.get("hostfile", "")
+    if job.part_of:  # the user writes the names in it without the suffix of the job's name
+        hostfile = hostfile.replace(job.name.removeprefix(job.part_of), "")
+    lines = hostfile.splitlines()
     hosts = {line.split()[0].partition(".")[0]: line.split()[0] for line in lines}
     if not hosts or launch.options.get("hostfile") not in HOSTFILES:
         return
@@ -201,12 +205,17 @@ def unreachable_variable(role: JobRole) -> Iterator[Problem]:
             yield role.error(setting.path, message, hint, code=fault.code, warn=fault.warn)
 
 
+def _address(job: TrainingJob, role: str, index: int) -> str:
+    """Return the address of a replica as in a job file, without a hash in the job's name."""
+    return f"{job.written_name}-{role}-{index}.{job.network.subdomain or job.written_name}"
+
+
 def _hosts(role: JobRole, name: str, hosts: list[str]) -> str:
     """Return the addresses of a role's replicas, with the ports of these hosts; "" for no role."""
     job = role.job
     ports = [host.rpartition(":")[2] for host in hosts] * job.replicas
     count = job.roles[name].replicas if name in job.roles else 0
-    return ",".join(f"{job.name}-{name}-{i}.{job.subdomain}:{ports[i]}" for i in range(count))
+    return ",".join(f"{_address(job, name, i)}:{ports[i]}" for i in range(count))
 
 
 def first_fault(role: JobRole, hosts: Iterable[str], expected: Expected) -> Fault | None:
@@ -247,7 +256,7 @@ def fault_of(role: JobRole, value: str, expected: Expected) -> Fault | None:
 def _other_host(role: JobRole, host: str, right: str, *, first: bool) -> Fault | None:
     """Return a fault if a host is named as a replica, but is none, or not rank 0; else None."""
     job, label, missing = role.job, host.partition(".")[0], f"is {host}, which is not a replica"
-    names = "|".join(map(re.escape, (job.name, job.part_of or job.name)))
+    names = "|".join(map(re.escape, (job.name, job.written_name)))
     own = re.fullmatch(rf"(?:{names})-(.+-\d+)", label)
     if not own:
         roles = "|".join((*ROLE_NAMES, *job.roles))
@@ -278,7 +287,7 @@ def first_address(role: JobRole, port: str) -> str:
         if name in role.env:
             return f"$({name})" if has_port else f"$({name}){port}"
     first = next(iter(role.topology.roles), role) if _has_first(role.topology) else role
-    return f"{job.name}-{first.name}-0.{job.subdomain}{port}"
+    return f"{_address(job, first.name, 0)}{port}"
 
 
 def _is_first_alone(role: JobRole) -> bool:

@@ -320,7 +320,7 @@ class Launched:
     def meets_own(self) -> bool:
         """True if no address in the options may be of another job, whose pods may join."""
         texts = [self.launch.options.get(name, "") for name in self.launch.launcher.addresses]
-        own = (f"{self.job.name}-", "localhost", "127.0.0.1")
+        own = (f"{self.job.written_name}-", "localhost", "127.0.0.1")
         return all(text.rpartition("//")[2].startswith(own) for text in texts if text)
 
     @property

@@ -280,7 +280,7 @@ def other_hosts(slots: Slots) -> Iterator[Problem]:
     """
     job, launch, launched = slots.job, slots.launch, slots.launched
     workers, hint = job.roles["worker"].replicas, "mlgen's own hostfile lists the workers"
-    own = {f"{job.name}-{role}-{i}" for role in job.roles for i in range(job.replicas)}
+    own = {f"{job.written_name}-{role}-{i}" for role in job.roles for i in range(job.replicas)}
     option = next((name for name in ("host", "hosts") if name in launch.options), "")
     for host in (each.partition(":")[0] for each in (launch.literal(option) or "").split(",")):
         # A name with dots may be a machine outside of the cluster.

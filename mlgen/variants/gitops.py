@@ -62,13 +62,12 @@ from mlgen.objects.labels import (
 from mlgen.objects.placement import RELEASE, has_release
 from mlgen.objects.services import BOARD_LABEL
 from mlgen.objects.supervisor import PLAN, plan_text, planned, program_name
-from mlgen.problems import Problem
 from mlgen.resources import table
 from mlgen.topology import Topology
-from mlgen.variants import conflict
+from mlgen.variants import Target, conflict
 from mlgen.variants.name_hash import digest
 
-Target = Literal["argocd", "flux"]
+Tool = Literal["argocd", "flux"]
 
 SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 """Argo CD's annotation with a list of options. The user may already have set some."""
@@ -76,53 +75,61 @@ SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 REMOVE_FROM_GIT = "remove the job from Git when it is done"
 
 
-def without_policies(job: TrainingJob) -> TrainingJob:
-    """Return the job without policies that delete objects, which the tool would recreate."""
-    policy = replace(job.run_policy, ttl_seconds_after_finished=None)
-    if policy.clean_pod_policy == "All":
-        policy = replace(policy, clean_pod_policy="Running")
-    return replace(job, run_policy=policy)
-
-
-def warnings(job: TrainingJob, topology: Topology, target: Target) -> Iterator[Problem]:
-    """Return warnings about policies that are not rendered as written.
+class GitOps(Target):
+    """A tool that applies the objects from Git.
 
     Args:
-        job: with all its policies.
-        topology: of the job that `without_policies` returns.
-        target: the tool.
+        tool: the tool.
     """
-    policy, tool = job.run_policy, tools()[target]["title"]
-    if policy.ttl_seconds_after_finished is not None:
-        message = f"omitted, because {tool} would recreate the deleted Jobs and train again"
-        yield conflict(("runPolicy", "ttlSecondsAfterFinished"), message, REMOVE_FROM_GIT)
-    if topology.supervised and policy.clean_pod_policy == "All":
-        message = (
-            f"rendered as Running, because {tool} would recreate the deleted Jobs and train again"
-        )
-        yield conflict(("runPolicy", "cleanPodPolicy"), message, REMOVE_FROM_GIT)
 
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tools()[tool]
 
-def settings(topology: Topology, manifests: Sequence[Object], target: Target) -> list[str]:
-    """Return the settings that make the tool keep the supervisor's changes, as lines of YAML.
+    def job(self, job: TrainingJob) -> TrainingJob:
+        """Return the job without policies that delete objects, which the tool would recreate."""
+        policy = replace(job.run_policy, ttl_seconds_after_finished=None)
+        if policy.clean_pod_policy == "All":
+            policy = replace(policy, clean_pod_policy="Running")
+        return replace(job, run_policy=policy)
 
-    Args:
-        topology: of the job.
-        manifests: all objects of the job, as `adapted` returns them.
-        target: the tool.
+    def topology(self, topology: Topology, job: TrainingJob) -> Topology:
+        """Return the topology, with warnings about policies that are not rendered as written."""
+        policy = job.run_policy
+        because = f"because {self._tool['title']} would recreate the deleted Jobs and train again"
+        problems = [*topology.problems]
+        if policy.ttl_seconds_after_finished is not None:
+            path = ("runPolicy", "ttlSecondsAfterFinished")
+            problems.append(conflict(path, f"omitted, {because}", REMOVE_FROM_GIT))
+        if topology.supervised and policy.clean_pod_policy == "All":
+            path = ("runPolicy", "cleanPodPolicy")
+            problems.append(conflict(path, f"rendered as Running, {because}", REMOVE_FROM_GIT))
+        return replace(topology, problems=tuple(problems))
 
-    Returns:
-        An introduction and the lines of YAML; [] if the supervisor changes no field in Git.
-    """
-    changed = _changed_in_git(topology, manifests) if topology.supervised else {}
-    if not changed:
-        return []
-    tool = tools()[target]
-    intro = f"add to the {tool['config']}, so that {tool['title']} keeps the supervisor's changes:"
-    # Only these roles are listed, so that other Jobs can still be suspended in Git.
-    roles = ", ".join(dict.fromkeys(changed.get("Job", ())))
-    lines = [line for kind, line in tool["settings"] if kind in ("any", *changed)]
-    return [intro, *(f"  {line.replace('ROLES', roles)}" for line in lines)]
+    def objects(self, topology: Topology, objects: Sequence[Object]) -> list[Object]:
+        """Return the objects of a job for Git, with the tool's annotations."""
+        # A Job's template is immutable, so a change of the hash recreates all Jobs, and replaces
+        # the pods of StatefulSets. With a hash in its name, a changed job consists of new objects
+        # anyway.
+        set_hash = {} if topology.job.hashed else {SET: digest(topology, objects)}
+        prepared = (_prepared(topology, item, set_hash) for item in objects)
+        return [_adapted(topology, item, self._tool) for item in prepared]
+
+    def settings(self, topology: Topology, objects: Sequence[Object]) -> list[str]:
+        """Return the settings that make the tool keep the supervisor's changes, as lines of YAML.
+
+        Returns:
+            An introduction and the lines; [] if the supervisor changes no field in Git.
+        """
+        changed = _changed_in_git(topology, objects) if topology.supervised else {}
+        if not changed:
+            return []
+        tool = self._tool
+        keeps = f"so that {tool['title']} keeps the supervisor's changes"
+        # Only these roles are listed, so that other Jobs can still be suspended in Git.
+        roles = ", ".join(dict.fromkeys(changed.get("Job", ())))
+        lines = [line for kind, line in tool["settings"] if kind in ("any", *changed)]
+        replaced = (f"  {line.replace('ROLES', roles)}" for line in lines)
+        return [f"add to the {tool['config']}, {keeps}:", *replaced]
 
 
 def _changed_in_git(topology: Topology, manifests: Sequence[Object]) -> dict[str, list[str]]:
@@ -138,22 +145,6 @@ def _changed_in_git(topology: Topology, manifests: Sequence[Object]) -> dict[str
     if has_release(topology):
         changed.setdefault("Job", []).append(RELEASE)
     return changed
-
-
-def adapted(topology: Topology, manifests: Sequence[Object], target: Target) -> list[Object]:
-    """Return the manifests of a job for Git, with the tool's annotations.
-
-    Args:
-        topology: of the job that `without_policies` returns.
-        manifests: all objects of that topology.
-        target: the tool.
-    """
-    job = topology.job
-    # A Job's template is immutable, so a change of the hash recreates all Jobs, and replaces the
-    # pods of StatefulSets. With a hash in its name, a changed job consists of new objects anyway.
-    set_hash = {} if job.hashed else {SET: digest(topology, manifests)}
-    prepared = (_prepared(topology, manifest, set_hash) for manifest in manifests)
-    return [_adapted(topology, manifest, tools()[target]) for manifest in prepared]
 
 
 def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str]) -> Object:
@@ -246,13 +237,13 @@ def _kinds(topology: Topology, manifest: Object) -> Iterator[str]:
 
 
 @cache
-def tools() -> dict[Target, dict[str, Any]]:
+def tools() -> dict[Tool, dict[str, Any]]:
     """Return each tool's title, the kind that configures it, its annotations and settings."""
     rows = table("integrations/gitops").items()
     return {name: tool for name, tool in rows if name != "$comment"}
 
 
-def target(text: str) -> Target:
+def tool(text: str) -> Tool:
     """Return the name of a tool.
 
     Raises:

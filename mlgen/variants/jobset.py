@@ -16,16 +16,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mlgen.jobfile.model import GiveUpAfter, RunPolicy, TrainingJob
+from mlgen.checks import sizes
+from mlgen.jobfile.model import GiveUpAfter, RunPolicy, TrainingJob, written
 from mlgen.kubernetes.labels import KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.names import LABEL_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.objects import placement
 from mlgen.objects.labels import metadata, numbered, sign, workload_name
 from mlgen.objects.skeleton import filled
-from mlgen.problems import Problem, ValuePath, error, warning
+from mlgen.problems import Collector, Problem, ValuePath, error, warning
 from mlgen.resources import table
 from mlgen.topology import Role, Topology
+from mlgen.variants import Target
 
 COMPONENT = "jobset"
 
@@ -54,17 +56,34 @@ KEPT = (
 """The fields of the run policy that a JobSet has, or that change its Jobs."""
 
 
-def without_policies(job: TrainingJob) -> TrainingJob:
-    """Return the job without the policies that JobSet does not have."""
-    kept = {name: getattr(job.run_policy, name) for name in KEPT}
-    never = GiveUpAfter(crashes=0, image_pull_seconds=0, start_failures=0, disruptions=0)
-    policy = RunPolicy(**kept, give_up_after=never, backoff_reset_seconds=0, avoid_nodes="Never")
-    return replace(job, run_policy=policy, jobset=True, supervisor=True)
+class JobSet(Target):
+    """One JobSet, for clusters with its controller."""
 
+    def job(self, job: TrainingJob) -> TrainingJob:
+        """Return the job without the policies that JobSet does not have."""
+        kept = {name: getattr(job.run_policy, name) for name in KEPT}
+        never = GiveUpAfter(crashes=0, image_pull_seconds=0, start_failures=0, disruptions=0)
+        policy = RunPolicy(
+            **kept, give_up_after=never, backoff_reset_seconds=0, avoid_nodes="Never"
+        )
+        return replace(job, run_policy=policy, jobset=True, supervisor=True)
 
-def without_servers(topology: Topology) -> Topology:
-    """Return the topology in which roles that serve are Jobs that JobSet ends."""
-    return replace(topology, roles=tuple(map(_without_server, topology.roles)))
+    def topology(self, topology: Topology, job: TrainingJob) -> Topology:
+        """Return the topology in which roles that serve are Jobs that JobSet ends.
+
+        The differences between the job and its JobSet are warnings.
+        """
+        problems = (*topology.problems, *_differences(topology, job.run_policy))
+        roles = tuple(map(_without_server, topology.roles))
+        return replace(topology, roles=roles, problems=problems)
+
+    def objects(self, topology: Topology, objects: Sequence[Object]) -> list[Object]:
+        """Return the objects of a job, with one JobSet in the place of its Jobs."""
+        packed = _packed(topology, objects)
+        if len(topology.roles) > 1:  # otherwise, the JobSet is as large as its Job
+            too_large = [each for item in packed for each in sizes(item, TOO_LARGE)]
+            Collector(too_large).raise_errors()
+        return packed
 
 
 def _without_server(role: Role) -> Role:
@@ -73,15 +92,15 @@ def _without_server(role: Role) -> Role:
     return replace(role, serves=False, alone=alone, max_replicas=None)
 
 
-def problems(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Problem]:
+def _differences(topology: Topology, policy: RunPolicy) -> Iterator[Problem]:
     """Yield the differences between a job and its JobSet, and the reasons to reject it.
 
     Args:
-        topology: of the job that `without_policies` returns, with its roles that serve.
-        spec: of the job file.
+        topology: of the job, with its roles that serve.
+        policy: of the job file.
     """
     gang = [role for role in topology.roles if role.gang]
-    yield from _ignored(spec.get("runPolicy") or {}, is_gang=bool(gang))
+    yield from _ignored(written(policy), is_gang=bool(gang))
     scope: ValuePath = ("runPolicy", "restartScope")
     if gang:
         limit = topology.job.run_policy.retries
@@ -145,14 +164,10 @@ def _unusable_names(topology: Topology) -> Iterator[Problem]:
         yield Problem(("metadata", "name"), message, "name-too-long", hint)
 
 
-def packed(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
-    """Return the manifests of a job, with one JobSet in the place of its Jobs.
+def _packed(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
+    """Return the objects of a job, with one JobSet in the place of its Jobs and its Service.
 
-    JobSet's controller creates the Service of the job.
-
-    Args:
-        topology: of the job, as `without_servers` returns it.
-        manifests: all objects of that topology.
+    JobSet's controller creates the Service.
     """
     job = topology.job
     jobs = {item["metadata"]["name"]: item for item in manifests if item["kind"] == "Job"}

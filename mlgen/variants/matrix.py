@@ -229,7 +229,7 @@ def whole(jobs: Sequence[TrainingJob]) -> TrainingJob:
     job = jobs[0]
     labels = {key: v for key, v in job.labels.items() if not key.startswith(MATRIX_VALUE)}
     annotations = {key: v for key, v in job.annotations.items() if key != MATRIX}
-    name = job.part_of or job.name
+    name = job.written_name
     if job.hashed:
         name = f"{name}-{letters([one.name for one in jobs])}"
     return replace(job, name=name, labels=labels, annotations=annotations)

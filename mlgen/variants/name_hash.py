@@ -37,7 +37,7 @@ def renamed(job: TrainingJob, topology: Topology, manifests: Sequence[Object]) -
         manifests: all objects of that topology.
     """
     name = f"{job.name}-{digest(topology, manifests)}"
-    return replace(job, name=name, name_suffix=None, part_of=job.part_of or job.name, hashed=True)
+    return replace(job, name=name, name_suffix=None, part_of=job.written_name, hashed=True)
 
 
 def digest(topology: Topology, manifests: Sequence[Object]) -> str:
@@ -102,7 +102,7 @@ def in_addresses(topology: Topology, manifests: Sequence[Object]) -> list[Object
         manifests: all objects of that topology.
     """
     job = topology.job
-    plain = job.part_of or job.name
+    plain = job.written_name
     roles = "|".join(sorted({re.escape(role.name) for role in topology.roles}))
     address = re.compile(
         rf"(?<![\w.-]){re.escape(plain)}-(?P<role>{roles})(?P<job>-\d+)?-(?P<index>{INDEX_FORMS})\."

@@ -10,34 +10,36 @@ from dataclasses import replace
 from mlgen.jobfile.model import TrainingJob, written
 from mlgen.problems import Problem
 from mlgen.topology import Role, Topology
-from mlgen.variants import conflict
+from mlgen.variants import Target, conflict
 
 OWN_LIMIT_HINT = "remove it to let the workflow restart the job, up to runPolicy.backoffLimit times"
 ON_FAILURE_HINT = "remove it to let the workflow restart the job, after any failure"
 EXIT_CODE_HINT = "write restartPolicy: ExitCode to let the workflow alone restart the job"
 
 
-def without_policies(job: TrainingJob) -> TrainingJob:
-    """Return the job without the policies that the workflow implements.
+class Workflow(Target):
+    """A workflow of Argo Workflows."""
 
-    cleanPodPolicy is kept, because it also controls whether replica 0 ends the other replicas.
-    """
-    policy = replace(job.run_policy, ttl_seconds_after_finished=None, suspend=False)
-    return replace(job, run_policy=policy, workflow=True)
+    def job(self, job: TrainingJob) -> TrainingJob:
+        """Return the job without the policies that the workflow implements.
 
+        cleanPodPolicy is kept, because it also controls whether replica 0 ends the other replicas.
+        """
+        policy = replace(job.run_policy, ttl_seconds_after_finished=None, suspend=False)
+        return replace(job, run_policy=policy, workflow=True)
 
-def with_workflow_restarts(topology: Topology) -> Topology:
-    """Return the topology with the restart policy Workflow in each role that the workflow restarts.
+    def topology(self, topology: Topology, job: TrainingJob) -> Topology:
+        """Return the topology in which roles that the workflow restarts have the policy Workflow.
 
-    If a replica of such a role fails, the role fails. Fields that conflict with the workflow are
-    reported as warnings.
-    """
-    roles = [
-        replace(role, restart="Workflow") if _restarted_by_workflow(role) else role
-        for role in topology.roles
-    ]
-    problems = (*topology.problems, *_contradictions(topology), *_ignored(topology))
-    return replace(topology, roles=tuple(roles), problems=problems)
+        If a replica of such a role fails, the role fails. Fields that conflict with the workflow
+        are reported as warnings.
+        """
+        roles = [
+            replace(role, restart="Workflow") if _restarted_by_workflow(role) else role
+            for role in topology.roles
+        ]
+        problems = (*topology.problems, *_contradictions(topology), *_ignored(topology))
+        return replace(topology, roles=tuple(roles), problems=problems)
 
 
 def _own_limit(role: Role) -> str | None:
