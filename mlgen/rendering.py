@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlgen import checks, dialects, frameworks, objects
 from mlgen.bounds import FAILED_BYTES
@@ -149,7 +149,7 @@ def _render_job(
         job = replace(job, part_of=combination.base)
     target, collector = _target(options), Collector(invalid_excuses(document))
     with collector.catch():
-        job, topology, manifests = _built(job, target, options, collector)
+        job, topology, manifests = _built(job, target, options, collector, document.data["spec"])
         job_problems = checks.job_problems(
             job.name, manifests, options.kube_version, document.data, jobset=job.jobset
         )
@@ -161,10 +161,9 @@ def _render_job(
         unexcused(document, deprecations + _located(document, collector.problems))
     )
     collector.raise_errors()
-    try:
-        manifests = target.objects(topology, manifests)
-    except MlgenError as error:
-        raise MlgenError([*collector.problems, *_located(document, error.problems)]) from None
+    manifests = target.objects(topology, manifests)
+    collector.extend(_located(document, target.problems(topology, manifests)))
+    collector.raise_errors()
     rendered = Rendered(
         name,
         document,
@@ -236,7 +235,7 @@ def _target(options: Options) -> Target:
 
 
 def _built(
-    job: TrainingJob, target: Target, options: Options, collector: Collector
+    job: TrainingJob, target: Target, options: Options, collector: Collector, spec: dict[str, Any]
 ) -> tuple[TrainingJob, Topology, list[Object]]:
     """Return the job under its final name, its topology and its objects.
 
@@ -246,7 +245,7 @@ def _built(
     lay_out = frameworks.get(job.framework).topology
 
     def topology_of(target: Target) -> Topology:
-        topology = target.topology(lay_out(target.job(job)), job)
+        topology = target.topology(lay_out(target.job(job)), job, spec)
         if not any(role.decides for role in topology.roles):
             Collector(topology.problems).raise_errors()  # there is no complete set of roles
         return topology

@@ -4,7 +4,8 @@ A `Target` is a tool that runs or applies the objects: Argo Workflows, JobSet, A
 add one, copy `gitops.py`, and add it to `_target` in `mlgen/rendering.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.objects import Object
@@ -19,12 +20,13 @@ class Target:
         """Return the job without the policies that the tool implements or cannot keep."""
         return job
 
-    def topology(self, topology: Topology, job: TrainingJob) -> Topology:
+    def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
         """Return the topology with the changes of the tool, and with the problems of them.
 
         Args:
             topology: of the job that the method `job` returns.
             job: with all its policies.
+            spec: of the job file.
         """
         return topology
 
@@ -34,11 +36,12 @@ class Target:
         Args:
             topology: as the method `topology` returns it.
             objects: all objects of that topology.
-
-        Raises:
-            MlgenError: an object is too large.
         """
         return [*objects]
+
+    def problems(self, topology: Topology, objects: Sequence[Object]) -> Iterator[Problem]:
+        """Yield the problems of the objects that the method `objects` returns."""
+        yield from ()
 
     def settings(self, topology: Topology, objects: Sequence[Object]) -> list[str]:
         """Return lines for the configuration of the tool, which the summary of the job lists.

@@ -92,7 +92,7 @@ class GitOps(Target):
             policy = replace(policy, clean_pod_policy="Running")
         return replace(job, run_policy=policy)
 
-    def topology(self, topology: Topology, job: TrainingJob) -> Topology:
+    def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
         """Return the topology, with warnings about policies that are not rendered as written."""
         policy = job.run_policy
         because = f"because {self._tool['title']} would recreate the deleted Jobs and train again"

@@ -17,14 +17,14 @@ from dataclasses import replace
 from typing import Any
 
 from mlgen.checks import sizes
-from mlgen.jobfile.model import GiveUpAfter, RunPolicy, TrainingJob, written
+from mlgen.jobfile.model import GiveUpAfter, RunPolicy, TrainingJob
 from mlgen.kubernetes.labels import KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.names import LABEL_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.objects import placement
 from mlgen.objects.labels import metadata, numbered, sign, workload_name
 from mlgen.objects.skeleton import filled
-from mlgen.problems import Collector, Problem, ValuePath, error, warning
+from mlgen.problems import Problem, ValuePath, error, warning
 from mlgen.resources import table
 from mlgen.topology import Role, Topology
 from mlgen.variants import Target
@@ -68,22 +68,24 @@ class JobSet(Target):
         )
         return replace(job, run_policy=policy, jobset=True, supervisor=True)
 
-    def topology(self, topology: Topology, job: TrainingJob) -> Topology:
+    def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
         """Return the topology in which roles that serve are Jobs that JobSet ends.
 
         The differences between the job and its JobSet are warnings.
         """
-        problems = (*topology.problems, *_differences(topology, job.run_policy))
+        problems = (*topology.problems, *_differences(topology, spec))
         roles = tuple(map(_without_server, topology.roles))
         return replace(topology, roles=roles, problems=problems)
 
     def objects(self, topology: Topology, objects: Sequence[Object]) -> list[Object]:
         """Return the objects of a job, with one JobSet in the place of its Jobs."""
-        packed = _packed(topology, objects)
-        if len(topology.roles) > 1:  # otherwise, the JobSet is as large as its Job
-            too_large = [each for item in packed for each in sizes(item, TOO_LARGE)]
-            Collector(too_large).raise_errors()
-        return packed
+        return _packed(topology, objects)
+
+    def problems(self, topology: Topology, objects: Sequence[Object]) -> Iterator[Problem]:
+        """Report a JobSet that is too large. One with a single Job is as large as this Job."""
+        if len(topology.roles) > 1:
+            for item in objects:
+                yield from sizes(item, TOO_LARGE)
 
 
 def _without_server(role: Role) -> Role:
@@ -92,15 +94,15 @@ def _without_server(role: Role) -> Role:
     return replace(role, serves=False, alone=alone, max_replicas=None)
 
 
-def _differences(topology: Topology, policy: RunPolicy) -> Iterator[Problem]:
+def _differences(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the differences between a job and its JobSet, and the reasons to reject it.
 
     Args:
         topology: of the job, with its roles that serve.
-        policy: of the job file.
+        spec: of the job file.
     """
     gang = [role for role in topology.roles if role.gang]
-    yield from _ignored(written(policy), is_gang=bool(gang))
+    yield from _ignored(spec.get("runPolicy") or {}, is_gang=bool(gang))
     scope: ValuePath = ("runPolicy", "restartScope")
     if gang:
         limit = topology.job.run_policy.retries

@@ -4,8 +4,9 @@ The replicas of a job depend on each other. A workflow that watches all of them 
 restart the whole job as a gang, after any failure, unless the job file has other rules.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from mlgen.jobfile.model import TrainingJob, written
 from mlgen.problems import Problem
@@ -28,7 +29,7 @@ class Workflow(Target):
         policy = replace(job.run_policy, ttl_seconds_after_finished=None, suspend=False)
         return replace(job, run_policy=policy, workflow=True)
 
-    def topology(self, topology: Topology, job: TrainingJob) -> Topology:
+    def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
         """Return the topology in which roles that the workflow restarts have the policy Workflow.
 
         If a replica of such a role fails, the role fails. Fields that conflict with the workflow

@@ -302,14 +302,14 @@ def test_an_unknown_tool_is_an_error():
 
 
 @pytest.mark.parametrize("name", ["argocd", "flux"])
-def test_target_returns_the_name_of_a_tool(name):
-    assert gitops.target(name) == name
+def test_tool_returns_the_name_of_a_tool(name):
+    assert gitops.tool(name) == name
 
 
 @pytest.mark.parametrize("text", ["", "argo", "Flux", "argocd "])
-def test_target_of_another_text_is_an_error(text):
+def test_tool_of_another_text_is_an_error(text):
     with pytest.raises(ValueError, match=r"^unknown tool .*; expected one of: argocd, flux$"):
-        gitops.target(text)
+        gitops.tool(text)
 
 
 def test_the_printed_manifests_are_those_of_the_pipeline():
@@ -327,7 +327,7 @@ def job(**run_policy):
 
 
 def topology(training):
-    return frameworks.get("tensorflow").topology(gitops.without_policies(training))
+    return frameworks.get("tensorflow").topology(gitops.GitOps("argocd").job(training))
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def topology(training):
 )
 def test_policies_that_delete_objects_are_dropped(policy, clean, ttl):
     before = job(**policy)
-    after = gitops.without_policies(before)
+    after = gitops.GitOps("argocd").job(before)
 
     assert after.run_policy.clean_pod_policy == clean
     assert after.run_policy.ttl_seconds_after_finished == ttl
@@ -352,9 +352,9 @@ def test_policies_that_delete_objects_are_dropped(policy, clean, ttl):
 def test_a_cleanup_of_a_job_without_other_pods_is_no_warning(target):
     training = replace(job(cleanPodPolicy="All"), framework="jax")
     training = replace(training, roles={"worker": training.roles["worker"]})
-    laid_out = frameworks.get("jax").topology(gitops.without_policies(training))
+    laid_out = frameworks.get("jax").topology(gitops.GitOps("argocd").job(training))
 
-    assert list(gitops.warnings(training, laid_out, target)) == []
+    assert gitops.GitOps(target).topology(laid_out, training, {}).problems == laid_out.problems
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,8 @@ def test_a_cleanup_of_a_job_without_other_pods_is_no_warning(target):
 @pytest.mark.parametrize("target", ["argocd", "flux"])
 def test_each_policy_that_is_not_rendered_as_written_is_a_warning(policy, fields, target):
     training = job(**policy)
-    warnings = list(gitops.warnings(training, topology(training), target))
+    laid_out = topology(training)
+    warnings = gitops.GitOps(target).topology(replace(laid_out, problems=()), training, {}).problems
 
     assert [warning.path for warning in warnings] == [
         ("spec", "runPolicy", field) for field in fields
@@ -448,7 +449,7 @@ def test_settings_of_a_tool_are_written_by_the_supervisor_s_field_manager():
 def test_adapting_changes_no_manifest_in_place(target):
     laid_out = topology(job(cleanPodPolicy="All"))
     before = objects.build(laid_out)
-    after = gitops.adapted(laid_out, before, target)
+    after = gitops.GitOps(target).objects(laid_out, before)
 
     assert before == objects.build(laid_out)
     assert len(after) == len(before)

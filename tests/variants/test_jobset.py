@@ -71,7 +71,7 @@ def built(topology):
 
 def plain(job):
     """The pod templates of a rendered job without a JobSet, by the name of the replicated Job."""
-    policies = jobset.without_policies(job.job)
+    policies = jobset.JobSet().job(job.job)
     plain_job = policies.__class__(**{**vars(policies), "jobset": False})
     topology = frameworks.get(plain_job.framework).topology(plain_job)
     by_name = workloads(built(topology))

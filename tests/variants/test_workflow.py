@@ -8,7 +8,7 @@ from mlgen import frameworks
 from mlgen.jobfile.model import Progress, RoleSpec, RunPolicy, TrainingJob
 from mlgen.problems import Problem
 from mlgen.topology import Role, Success, Topology
-from mlgen.variants import workflow
+from mlgen.variants.workflow import Workflow
 
 
 def role(name="worker", *, restart="Never", serves=False, tolerates_failure=False, **spec):
@@ -21,19 +21,23 @@ def topology(*roles, **fields):
     return Topology(replace(job, run_policy=RunPolicy(**fields)), roles)
 
 
+def of_workflow(topology):
+    return Workflow().topology(topology, topology.job, {})
+
+
 def restart_after(item):
-    return workflow.with_workflow_restarts(topology(item)).roles[0].restart
+    return of_workflow(topology(item)).roles[0].restart
 
 
 def warnings(*roles, **fields):
-    return workflow.with_workflow_restarts(topology(*roles, **fields)).problems
+    return of_workflow(topology(*roles, **fields)).problems
 
 
 def test_the_workflow_takes_over_cleanup_time_to_live_and_suspend():
     policy = RunPolicy("All", backoff_limit=2, ttl_seconds_after_finished=60, suspend=True)
     job = TrainingJob("job", "generic", {}, run_policy=policy)
 
-    taken_over = workflow.without_policies(job)
+    taken_over = Workflow().job(job)
 
     assert taken_over.run_policy == RunPolicy("All", backoff_limit=2)
     assert taken_over.workflow
@@ -44,7 +48,7 @@ def test_the_cleanup_still_decides_whether_rank_0_ends_the_others(clean, success
     specs = {name: RoleSpec(name) for name in ("master", "worker")}
     job = TrainingJob("job", "pytorch", specs, run_policy=RunPolicy(clean))
 
-    laid_out = frameworks.get("pytorch").topology(workflow.without_policies(job))
+    laid_out = frameworks.get("pytorch").topology(Workflow().job(job))
 
     assert [item.success for item in laid_out.roles] == [success]
     assert (laid_out.supervised, laid_out.problems) == (False, ())
@@ -75,7 +79,7 @@ def test_the_workflow_does_not_restart_a_role_that(fields, restart):
 def test_only_the_restart_policy_of_a_role_changes():
     worker = role(retryable_exit_codes=(42,), restart="ExitCode")
 
-    result = workflow.with_workflow_restarts(topology(worker, backoff_limit=0))
+    result = of_workflow(topology(worker, backoff_limit=0))
 
     assert result == topology(replace(worker, restart="Workflow"), backoff_limit=0)
 
@@ -153,7 +157,7 @@ def test_the_warnings_of_the_framework_are_kept():
     earlier = Problem(("spec",), "earlier", "combination", warning=True)
     jobs = replace(topology(role(restart="OnFailure")), problems=(earlier,))
 
-    first, second = workflow.with_workflow_restarts(jobs).problems
+    first, second = of_workflow(jobs).problems
 
     assert first == earlier
     assert second.path == ("spec", "roles", "worker", "restartPolicy")
