@@ -54,6 +54,42 @@ def test_the_suffix_hides_no_warning(file):
         assert hashed == plain
 
 
+@pytest.mark.parametrize("name", ["launch-generic", "pytorch-nobody", "template-without-main"])
+def test_the_suffix_hides_no_error(name):
+    """Roles may lack one that decides, and a template may be wrong, before there is a hash."""
+    (file,) = ROOT.glob(f"fixtures/**/{name}.yaml")
+    plain, hashed = (
+        [
+            (each.path, each.code, each.warning)
+            for each in attempt(texts((str(file),)), Options(settings=settings)).problems
+        ]
+        for settings in ((), (HASH,))
+    )
+
+    assert hashed == plain != []
+
+
+HOSTS = """\
+apiVersion: mlgen.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: bert, nameSuffix: hash}
+spec:
+  framework: deepspeed
+  image: example/bert:1
+  roles:
+    launcher: {command: [deepspeed, "--include=bert-worker-0.bert:0@bert-worker-1.bert:0", a.py]}
+    worker: {replicas: 2, resources: {nvidia.com/gpu: 1}}
+"""
+
+
+def test_options_contain_the_names_in_the_job_file(tmp_path):
+    (tmp_path / "job.yaml").write_text(HOSTS)
+    text = rendered(tmp_path / "job.yaml")
+
+    name = f"bert{suffix(text)}"
+    assert f"--include={name}-worker-0.{name}:0@{name}-worker-1.{name}:0" in text
+
+
 ENDPOINT = """\
 apiVersion: mlgen.dev/v1alpha1
 kind: TrainingJob
