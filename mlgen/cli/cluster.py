@@ -192,7 +192,10 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
 @click.argument("file", type=FILE)
 @click.option("--job", help="Select this job, if FILE contains several.")
 @click.option(
-    "--rank", type=click.IntRange(min=0), help="Print the logs of the replica with this rank."
+    "--rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Print the logs of the replica with this rank.",
 )
 @click.option(
     "--role",
@@ -202,6 +205,7 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
 @click.option(
     "--index",
     type=click.IntRange(min=0),
+    metavar="N",
     help="Select the replica of --role by its index. Default: 0.",
 )
 @click.option(
@@ -223,7 +227,9 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
     default="",
     help="Print the logs of this container. Default: the training container.",
 )
-@click.option("--tail", type=click.IntRange(min=0), help="Print only this number of last lines.")
+@click.option(
+    "--tail", type=click.IntRange(min=0), metavar="N", help="Print only the last N lines."
+)
 @kubectl
 @rendering
 @as_jobset
