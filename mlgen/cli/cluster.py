@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen import __version__
-from mlgen.cli._command import Command, site, written_options
 from mlgen.cli._options import (
     FILE,
+    Command,
     as_jobset,
     completed,
     duration,
@@ -23,7 +23,9 @@ from mlgen.cli._options import (
     parsed,
     rendering,
     reporting,
+    site,
     supervisor,
+    written_options,
 )
 from mlgen.cli._report import checked, rendered, report, write_page
 from mlgen.kubernetes import names
