@@ -37,20 +37,14 @@ SUPERVISOR_IMAGE: ValuePath = ("spec", "helpers", "supervisorImage")
 PROFILE: ValuePath = ("spec", "security", "profile")
 PULL_SECRETS: ValuePath = ("spec", "template", "spec", "imagePullSecrets")
 
+DOTS = 200
+"""The maximum number of dots in a line. tomllib needs memory for each pair of steps of a key."""
+
+KEY = re.compile(r"""(\[?)\[?([\w."'\t -]+)[=\]]""")
+"""The start of a line with a key, or with a table in brackets."""
+
 STEPS = 5
 """The steps of the longest key that a message can refer to: `tool.mlgen.helpers.labels.team`."""
-
-STEP = r"""(?:[A-Za-z0-9_-]+|"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|'[^'\n]*'?)"""
-TOKEN = re.compile(
-    r"""#[^\n]*|"{3}[^"\\]*(?:(?:\\.|"{1,2}(?!"))[^"\\]*)*"{0,5}|'{3}[^']*(?:'{1,2}(?!')[^']*)*'{0,5}"""
-    rf"|(^[ \t]*(?:\[[ \t]*)?)?({STEP}(?:[ \t]*\.[ \t]*{STEP})*)(?:[ \t]*([=\]]))?",
-    re.MULTILINE | re.DOTALL,
-)
-"""A comment, a multi-line string, or a key, at the start of a line with the brackets of a table.
-
-Another value matches as a key. A quotation mark that is not closed matches to the end of the line
-or of the text, so that no text is scanned twice.
-"""
 
 POSITION = re.compile(r" \(at line (\d+), column (\d+)\)$")
 """The end of a message of tomllib."""
@@ -249,11 +243,6 @@ def _too_large(message: str, shown: str) -> MlgenError:
     return MlgenError([Problem((), message, "too-large", place=Place(shown))])
 
 
-def _too_deep(shown: str) -> MlgenError:
-    """Return the error of a file with a value that is nested too deeply."""
-    return _too_large(f"is nested more than {DEPTH} levels deep", shown)
-
-
 def _toml(text: str, shown: str) -> Document:
     """Return the content of a TOML file as plain data, with the locations of its keys.
 
@@ -266,7 +255,8 @@ def _toml(text: str, shown: str) -> Document:
         import tomllib
     else:
         import tomli as tomllib
-    places = dict(_places(text, shown))
+    if any(line.count(".") > DOTS for line in text.split("\n")):
+        raise _too_large(f"has a line with more than {DOTS} dots", shown)
     try:
         data = json.loads(json.dumps(tomllib.loads(text), default=str))
     except tomllib.TOMLDecodeError as error:
@@ -278,36 +268,27 @@ def _toml(text: str, shown: str) -> Document:
         message = "a value is nested too deeply, or has too many digits"
         raise _too_large(message, shown) from None
     if is_too_deep(data):
-        raise _too_deep(shown)
+        raise _too_large(f"is nested more than {DEPTH} levels deep", shown)
+    places = _places(text, shown)
     return Document(data, marked(places, places))
 
 
-def _places(text: str, shown: str) -> Iterator[tuple[ValuePath, Place]]:
-    """Yield the path and location of each key that starts a line, and of its parents.
+def _places(text: str, shown: str) -> dict[ValuePath, Place]:
+    """Return the line of each key that starts a line, and of the tables that contain it.
 
-    Only the first STEPS of a path have locations.
-
-    Raises:
-        MlgenError: a key is nested too deeply. tomllib needs memory for each pair of its steps.
+    A line of a text can look like a key. The first line with a key wins.
     """
+    places: dict[ValuePath, Place] = {(): Place(shown, 1)}
     table: ValuePath = ()
-    seen: set[ValuePath] = {()}
-    line, counted = 1, 0
-    yield (), Place(shown, 1)
-    for token in TOKEN.finditer(text):
-        start, key, end = token.groups()
-        keys = tuple(step.strip("\"'") for step in re.findall(STEP, key or ""))
-        if len(keys) > DEPTH:
-            raise _too_deep(shown)
-        if start is None or not end:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not (key := KEY.match(line.strip())):
             continue
-        line, counted = line + text.count("\n", counted, token.start()), token.start()
-        path = keys if end == "]" else (*table, *keys)
-        table = keys if end == "]" else table
+        steps = tuple(step.strip(" \t\"'") for step in key[2].split("."))
+        path = steps if key[1] else table + steps
+        table = steps if key[1] else table
         for length in range(1, min(len(path), STEPS) + 1):
-            if path[:length] not in seen:  # several keys of a table
-                seen.add(path[:length])
-                yield path[:length], Place(shown, line, len(start) + 1)
+            places.setdefault(path[:length], Place(shown, number))
+    return places
 
 
 def _site(document: Document) -> Site:

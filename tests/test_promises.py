@@ -27,7 +27,6 @@ RUNS_PROGRAMS = {
     "mlgen/runtime/server.py": {"asyncio", "http", "socket"},
     "mlgen/runtime/supervise.py": {"http"},
     "mlgen/version.py": {"subprocess"},  # git, in the checkout of mlgen, for --version
-    "mlgen/output/problems.py": {"urllib"},  # to quote a path
 }
 """The modules that can run a program or open a connection, except mlgen/runtime (in pods)."""
 

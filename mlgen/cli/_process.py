@@ -1,16 +1,16 @@
-"""End the process cleanly after signals, Ctrl-C and errors in writing its output."""
+"""End the process cleanly after signals, Ctrl-C and errors in writing its output.
+
+`mlgen --help` imports this module, so it imports others only when it needs them.
+"""
 
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
-
-from mlgen.output.terminal import failed, interrupted, say
 
 WRITERS = ("click.utils", "mlgen.cli.tools", "mlgen.live.watch")
 """The modules whose functions write to stdout."""
@@ -31,6 +31,8 @@ def output_checked() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        from mlgen.output.terminal import failed, say
+
         if error.errno is not None and _writes(error):
             sys.exit(failed(error))
         has_folder = _has_working_folder()
@@ -50,7 +52,7 @@ def _writes(error: OSError) -> bool:
 
 def _has_working_folder() -> bool:
     try:
-        Path.cwd()
+        os.getcwd()  # noqa: PTH109 - importing pathlib would slow down `mlgen --help`
     except OSError:
         return False
     return True
@@ -98,4 +100,6 @@ def interruptible() -> Iterator[None]:
             raise
     else:
         return
+    from mlgen.output.terminal import interrupted
+
     raise click.exceptions.Exit(interrupted())

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen import __version__
-from mlgen.cli._command import Command, site, written_options
 from mlgen.cli._options import (
     FILE,
+    Command,
     as_jobset,
     completed,
     duration,
@@ -23,7 +23,9 @@ from mlgen.cli._options import (
     parsed,
     rendering,
     reporting,
+    site,
     supervisor,
+    written_options,
 )
 from mlgen.cli._report import checked, rendered, report, write_page
 from mlgen.kubernetes import names
@@ -192,7 +194,10 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
 @click.argument("file", type=FILE)
 @click.option("--job", help="Select this job, if FILE contains several.")
 @click.option(
-    "--rank", type=click.IntRange(min=0), help="Print the logs of the replica with this rank."
+    "--rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Print the logs of the replica with this rank.",
 )
 @click.option(
     "--role",
@@ -202,6 +207,7 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
 @click.option(
     "--index",
     type=click.IntRange(min=0),
+    metavar="N",
     help="Select the replica of --role by its index. Default: 0.",
 )
 @click.option(
@@ -223,7 +229,9 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
     default="",
     help="Print the logs of this container. Default: the training container.",
 )
-@click.option("--tail", type=click.IntRange(min=0), help="Print only this number of last lines.")
+@click.option(
+    "--tail", type=click.IntRange(min=0), metavar="N", help="Print only the last N lines."
+)
 @kubectl
 @rendering
 @as_jobset

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen import Options
-from mlgen.cli._command import Command, site, written_options
 from mlgen.cli._options import (
     FILE,
+    Command,
     as_jobset,
     files,
     for_gitops,
@@ -21,8 +21,10 @@ from mlgen.cli._options import (
     reporting,
     runtimes,
     schedule,
+    site,
     strict,
     supervisor,
+    written_options,
 )
 from mlgen.cli._report import (
     checked,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen import Options
-from mlgen.cli._command import Command
 from mlgen.cli._options import (
     FILE,
+    Command,
     as_jobset,
     files,
     for_gitops,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlgen.cli import main
-from mlgen.cli._command import Command
-from mlgen.cli._options import FILE, completed, kube_version, no_config, parsed, reporting
+from mlgen.cli._options import FILE, Command, completed, kube_version, no_config, parsed, reporting
 from mlgen.cli._report import checked, is_quiet, write
 from mlgen.frameworks import get, names
 from mlgen.kubernetes import names as kubernetes_names

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from mlgen import Options
-from mlgen.cli._command import Command
 from mlgen.cli._options import (
+    Command,
     as_jobset,
     for_gitops,
     kube_version,

@@ -1,4 +1,4 @@
-"""Reference texts about fields, frameworks, problem codes and commands.
+"""Texts of `mlgen explain` about fields, frameworks, problem codes and rules.
 
-`mlgen explain` prints them, and `.ci/reference` writes them into `docs/`.
+`tests/reference` writes them into `docs/`, too.
 """

@@ -1,20 +1,12 @@
-"""Pages of `mlgen explain`, as plain text for a terminal, and of `docs/`, as Markdown.
-
-`.ci/reference` writes the pages of `docs/`, and a test checks that they are up to date. The texts
-are in `templates/reference`.
-"""
+"""Pages of `mlgen explain`, as plain text. The texts are in `templates/reference`."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
-from html import escape
+from collections.abc import Iterator
 from textwrap import fill, indent
 from typing import Any
 
 from mlgen import frameworks
 from mlgen.flow import flow
-from mlgen.jobfile.excuses import EXCUSABLE_ERRORS
-from mlgen.jobfile.schema import meanings
 from mlgen.output import pages
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import did_you_mean
@@ -91,88 +83,20 @@ def _mentions(word: str) -> str:
     return _filled("word.txt", word=word, named=named, owners=owners)
 
 
-def fields_page() -> str:
-    """Return the page of all fields of the job file."""
-    (spec,) = fields.root().child("spec")
-    shared = [child.name for child in spec.children() if fields.shared_with_roles(child)]
-    objects = [fields.root(), *filter(_listed, fields.every())]
-    return _filled("fields.md", objects=objects, shared=shared, names=_names(objects, shared))
-
-
-def _names(objects: Collection[Field], shared: Collection[str]) -> dict[str, list[Field]]:
-    """Return the fields inside these objects that have an anchor in `docs/`, by name, in order.
-
-    Args:
-        objects: the fields with a section of their own.
-        shared: names of the fields that roles share with `spec`. Only those of `spec` are included.
-    """
-    found: dict[str, list[Field]] = {}
-    for field in (child for parent in objects for child in _listed(parent)):
-        repeated = field.path[:-1] == ("spec", "roles", "<role>") and field.name in shared
-        if field.name[0] != "<" and field.path[:3] != ("spec", "template", "spec") and not repeated:
-            found.setdefault(field.name, []).append(field)
-    return {name: found[name] for name in sorted(found, key=str.lower)}
-
-
-def _id(field: Field) -> str:
-    """Return the anchor of a field: `spec-roles-role-replicas`."""
-    steps = [*field.path, *(field.frameworks[:1] if field.path[1:2] == ("options",) else ())]
-    return "-".join(step.strip("<>").lower() for step in steps)
-
-
-def problems_page(formats: Mapping[str, str]) -> str:
-    """Return the page of all problem codes and formats.
-
-    Args:
-        formats: the same problem in each format, by name. `yaml` is the job file.
-    """
-    codes = [problem_codes.explanation(name) for name in problem_codes.names()]
-    return _filled(
-        "problems.md",
-        codes=codes,
-        formats=formats,
-        excusable_errors=EXCUSABLE_ERRORS,
-        with_rules={rules.problems_of(rule)[0].code for rule in rules.by_subject()},
-    )
-
-
-def rules_page() -> str:
-    """Return the page of all rules, each below the code of its first problem."""
-    groups: dict[str, list[rules.AnyRule]] = {}
-    for rule in rules.named().values():
-        groups.setdefault(rules.problems_of(rule)[0].code, []).append(rule)
-    groups = dict(sorted(groups.items()))
-    return _filled("rules.md", groups=groups)
-
-
-def framework_block(name: str) -> str:
-    """Return the generated part of the page of a framework."""
-    options = [replace(option, frameworks=(name,)) for option in fields.options(name)]
-    return _filled("framework.md", known=facts(name), options=options)
-
-
 def _filled(template: str, **values: Any) -> str:
     """Return a page from a template and its values. The template can call these functions."""
     functions = {
-        "anchor": _anchor,
-        "cell": cell,
-        "cells": lambda texts: ", ".join(map(cell, texts)),
-        "id": _id,
         "command": problem_codes.COMMAND,
         "example": lambda field: "\n".join(_example(field)),
-        "explained": _explained,
         "flow": flow,
         "index": INDEX,
         "indented": lambda text, margin=" " * MARGIN: indent(text, margin),
-        "listed": _listed,
-        "markdown": _markdown,
         "first_sentence": lambda text: re.split(r"(?<=\.)\s", text)[0],
         "paragraphs": lambda text: [" ".join(each.split()) for each in text.split("\n\n")],
         "problems": rules.problems,
         "shown": rules.shown,
         "plain": lambda text: LINK.sub(r"\1", text).replace("`", ""),
         "shared_with_roles": fields.shared_with_roles,
-        "valued": _valued,
         "without_texts": rules.WITHOUT_TEXTS,
         "wrapped": _wrapped,
     }
@@ -208,40 +132,3 @@ def _example(field: Field) -> Iterator[str]:
         lines = yaml_text([{steps[-1]: value}]).splitlines()[1:]
         rest = " " * len(margins[-1])
         yield from (f"{rest if number else margins[-1]}{line}" for number, line in enumerate(lines))
-
-
-def _explained(field: Field) -> list[str]:
-    """Return the values of a field if its description explains all: `None: keep everything.`."""
-    return field.values if all(meanings(field.description, field.values)) else []
-
-
-def _valued(field: Field) -> str:
-    """Return the description of a field for a table cell, with a line per explained value."""
-    text = _markdown(field.description)
-    for value in _explained(field):
-        text = text.replace(f". {value}: ", f".<br>{cell(value)}: ", 1)
-    return text
-
-
-def _listed(field: Field) -> list[Field]:
-    """Return the fields inside a field that have their own section in `docs/`."""
-    return [child for child in field.children() if child.schema]
-
-
-def _anchor(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub and MkDocs make it."""
-    return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_")
-
-
-def cell(text: str) -> str:
-    """Return code for a table cell, with `|` escaped."""
-    if "|" not in text:
-        return f"`{text}`"
-    return f"<code>{escape(text, quote=False).replace('|', '&vert;')}</code>"
-
-
-def _markdown(text: str) -> str:
-    """Return plain text as Markdown. Text in backquotes stays code."""
-    parts = text.split("`")
-    parts[::2] = [escape(part, quote=False) for part in parts[::2]]
-    return "`".join(parts)

@@ -1,4 +1,4 @@
-"""Rules by name and code, and the problems of their examples, for `mlgen explain` and `docs/`."""
+"""Rules by name and code, and the problems of their examples."""
 
 import sys
 from collections.abc import Mapping

@@ -5,10 +5,10 @@ import re
 from html import escape
 
 import click
+from reference.markdown import cell
 
 from mlgen.cli import COMMANDS, GROUPS, main
 from mlgen.cli._options import SharedOption
-from mlgen.reference.pages import cell
 
 VERBATIM, EXAMPLES = "\b\n", "Examples:\n"
 """The start of a paragraph whose line breaks click keeps, and of the examples."""

@@ -8,11 +8,11 @@ from click import unstyle
 from click.testing import CliRunner
 from reference.commands_page import commands_page
 from reference.examples import messages
+from reference.markdown import fields_page, framework_block, problems_page, rules_page
 from reference.python_page import python_page
 
 from mlgen import frameworks
 from mlgen.cli import main
-from mlgen.reference import pages as texts
 from mlgen.reference import problem_codes
 
 ROOT = Path(__file__).parent.parent.parent
@@ -37,10 +37,10 @@ def code_files(folder):
 def pages(_folder=None):
     """Return the pages of docs/ that are generated in full or in part."""
     files = {
-        DOCS / "reference/fields.md": texts.fields_page(),
+        DOCS / "reference/fields.md": fields_page(),
         DOCS / "reference/commands.md": commands_page(),
-        DOCS / "reference/problems.md": texts.problems_page(_formats()),
-        DOCS / "reference/rules.md": texts.rules_page(),
+        DOCS / "reference/problems.md": problems_page(_formats()),
+        DOCS / "reference/rules.md": rules_page(),
         DOCS / "reference/python.md": python_page(),
     }
     for name in frameworks.names():
@@ -73,4 +73,4 @@ def _formats():
 def _filled(match):
     """Return the generated part of a page, between its two comments."""
     head, name, end = match.groups()
-    return f"{head}\n{texts.framework_block(name)}\n{end}"
+    return f"{head}\n{framework_block(name)}\n{end}"

@@ -8,10 +8,11 @@ import json
 import re
 import textwrap
 
+from reference.markdown import cell
+
 import mlgen
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.problems import Place
-from mlgen.reference.pages import cell
 from mlgen.result import Foreign, Rendered
 
 MISSING = inspect.Parameter.empty

@@ -1,4 +1,4 @@
-"""Completion in real shells, and manual pages in mandoc."""
+"""Completion in real shells."""
 
 import os
 import pty
@@ -8,8 +8,6 @@ import time
 
 import pytest
 from support import ROOT
-
-from mlgen.cli import COMMANDS
 
 
 @pytest.fixture
@@ -74,21 +72,3 @@ def _read_until(terminal, text, seconds=30):
         if select.select([terminal], [], [], 1)[0]:
             shown += os.read(terminal, 4096).decode(errors="replace")
     return shown
-
-
-MISSING_DATE = 'WARNING: missing date, using "": TH'
-"""mlgen has no release date. The page contains the version instead."""
-
-
-@pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_mandoc_reads_the_manual_page(name, tool, env):
-    page = subprocess.run(
-        ["mlgen", "man", *name.split()], env=env, capture_output=True, check=True
-    ).stdout
-
-    lint = subprocess.run(
-        [tool("mandoc"), "-T", "lint"], input=page, capture_output=True, check=False
-    )
-
-    lines = lint.stdout.decode().splitlines()
-    assert [line for line in lines if not line.endswith(MISSING_DATE)] == []
