@@ -5,7 +5,6 @@ The state is a `Phase`, with a row for each role. The supervisor records the con
 supervisor, the state follows the conditions of the deciding Job.
 """
 
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ from mlgen.objects import supervisor
 from mlgen.objects.labels import INSTANCE, JOB, SUPERVISES, status_name, workload_name
 from mlgen.result import Rendered
 from mlgen.runtime import answers, cluster, progress, status
-from mlgen.runtime import plan as plans
 from mlgen.runtime.cluster import ENDS, ending, is_suspended
 from mlgen.runtime.failures import failures, first
 from mlgen.runtime.plan import Plan, Workload
@@ -184,10 +182,10 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
             pod.update(since=seconds(pod["changed"]), deleted=cluster.deleted_at(pod))
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in own}
     # Jobs without a supervisor also get a plan.
-    plan = supervisor.plan(topology, rendered.objects, rendered.kube_version)
+    known = supervisor.plan(topology, rendered.objects, rendered.kube_version)
     helper = Workload("Job", supervisor.own_name(job), "supervisor", container="supervisor")
     present = by_name.get(("Job", helper.name))
-    known = plans.load(json.dumps(plan), present["metadata"]["uid"] if present else "")
+    known = known._replace(run=present["metadata"]["uid"] if present else "")
     items = (helper, *known.workloads)
     seen = cluster.Seen(
         {item.name: by_name.get((item.kind, item.name)) for item in items},

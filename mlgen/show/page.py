@@ -28,9 +28,9 @@ def page(rendered: Rendered) -> str:
     """Return the page of one job, which ends with a line break."""
     topology, version = rendered.topology, rendered.kube_version
     objects = tuple(with_jobs(rendered.objects))
-    rows, plan = groups(rendered), {}
-    if topology.supervised or topology.job.jobset:
-        plan = supervisor.plan(topology, objects, version)
+    rows, plan = groups(rendered), supervisor.plan(topology, objects, version)
+    if not (topology.supervised or topology.job.jobset):
+        plan = plan._replace(crashes=0, image_seconds=0, pending_seconds=0)
     table, sentences = endings(topology, rows, plan)
     deciding = list(_deciding(topology))
     anyone = topology.decides == "any"
@@ -59,8 +59,7 @@ def page(rendered: Rendered) -> str:
         starts={role.name: _start(role) for role in topology.roles if role.orders},
         states=" or ".join(bounds(topology, plan)),
         status=status_name(topology.job.name),
-        reads_jobs=sum(i["kind"] == "Job" for i in plan.get("workloads", ()))
-        > supervisor.MANY_JOBS,
+        reads_jobs=len(plan.jobs) > supervisor.MANY_JOBS,
         needs=[
             (str(item), some(item.used_by, MAX_USERS), item.command or "-")
             for item in rendered.prerequisites
