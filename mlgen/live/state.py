@@ -516,13 +516,12 @@ def _roles(snapshot: Snapshot, pods: list[tuple[Member, Reason]]) -> Iterator[Ro
     for each, why in pods:
         words[each.workload.role][why.word] += 1
         restarts[each.workload.role] += reasons.restarts(each.pod)
-    for name in dict.fromkeys(role.name for role in topology.roles):
-        roles = [role for role in topology.roles if role.name == name]
+    for name, roles in topology.by_name.items():
         names = [workload_name(topology.job, role) for role in roles]
         observed = [each for each in map(snapshot.seen.workloads.get, names) if each]
-        kind, desired, ready = FIELDS[roles[0].serves]
-        rendered = sum(role.replicas for role in roles)
-        wanted = sum(each["spec"][desired] for each in observed) or rendered
+        kind = roles[0].kind
+        desired, ready = FIELDS[kind]
+        wanted = sum(each["spec"][desired] for each in observed) or topology.counts[name]
         yield RoleState(
             name,
             kind if len(roles) == 1 and roles[0].index is None else f"{kind}s",
@@ -534,11 +533,8 @@ def _roles(snapshot: Snapshot, pods: list[tuple[Member, Reason]]) -> Iterator[Ro
         )
 
 
-FIELDS = {
-    False: ("Job", "completions", "ready"),
-    True: ("StatefulSet", "replicas", "readyReplicas"),
-}
-"""By whether a role serves: its kind, and the fields of spec and status that count pods."""
+FIELDS = {"Job": ("completions", "ready"), "StatefulSet": ("replicas", "readyReplicas")}
+"""The fields of spec and status that count pods, by kind."""
 
 
 def _sum(observed: list[Object], name: str) -> int:

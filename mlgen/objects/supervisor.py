@@ -189,7 +189,7 @@ def _workload(topology: Topology, role: Role, jobs: Names) -> "Workload":
     from mlgen.runtime.plan import Workload
 
     return Workload(
-        kind="StatefulSet" if role.serves else "Job",
+        kind=role.kind,
         name=workload_name(topology.job, role),
         role=role.name,
         replicas=role.replicas,

@@ -14,7 +14,7 @@ from mlgen.objects import supervisor
 from mlgen.objects.labels import DECIDES, ROLE, status_name
 from mlgen.output import pages
 from mlgen.output.columns import named, some
-from mlgen.output.summary import awaited, replicas_by_role, required
+from mlgen.output.summary import awaited, required
 from mlgen.result import Rendered
 from mlgen.show.exits import bounds, endings
 from mlgen.show.groups import Group, groups, ranked, table_text
@@ -73,7 +73,7 @@ def page(rendered: Rendered) -> str:
 def _table(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table of roles: requests of one replica, and the totals of all."""
     topology = rendered.topology
-    counts = replicas_by_role(topology.roles)
+    counts = topology.counts
     table = [
         (
             *(group.name, group.kind, str(group.replicas)),
@@ -133,10 +133,7 @@ def _decides(topology: Topology, role: Role) -> str:
 
 def _deciding(topology: Topology) -> Iterator[str]:
     """Yield the deciding roles, each with its deciding replicas."""
-    roles_of: dict[str, list[Role]] = {}
-    for role in topology.roles:
-        roles_of.setdefault(role.name, []).append(role)
-    for name, roles in roles_of.items():
+    for name, roles in topology.by_name.items():
         deciding = [role for role in roles if role.decides]
         if not deciding:
             continue
