@@ -503,12 +503,12 @@ NEWER = {
 """The fields of `runPolicy` that need a version of Kubernetes, and the messages for older ones."""
 
 
-def restarts(job: Objects, plan: "Plan | None", kube_version: KubeVersion) -> Iterator[Problem]:
+def restarts(job: Objects, plan: "Plan", kube_version: KubeVersion) -> Iterator[Problem]:
     """Yield the problems of `runPolicy.avoidNodes` and `restartMode`.
 
     Args:
         job: the objects of the job.
-        plan: the supervisor's plan; None without a supervisor.
+        plan: the supervisor's plan.
         kube_version: the version of the cluster.
     """
     for name in _newer(plan):
@@ -517,7 +517,7 @@ def restarts(job: Objects, plan: "Plan | None", kube_version: KubeVersion) -> It
             hint = f"set --kube-version {since}, or remove it"
             path = ("spec", "runPolicy", name)
             yield Problem(path, message.format(kube_version), "combination", hint)
-    if plan and plan.avoid_nodes == "Required":
+    if plan.avoid_nodes == "Required":
         names = {each.name for each in plan.gang}
         for pods in (pods for pods in job.distinct_pods if name_of(pods.item) in names):
             yield from _not_avoided(pods, pods.item["metadata"]["labels"][ROLE])
@@ -529,13 +529,13 @@ def plan_of(job: Objects) -> "Plan | None":
     return next((read_plan(text) for text in texts if text), None)
 
 
-def _newer(plan: "Plan | None") -> list[str]:
+def _newer(plan: "Plan") -> list[str]:
     """Return the fields of `runPolicy` in NEWER that a job uses."""
-    values = {"avoidNodes": plan.avoid_nodes, "restartMode": plan.in_place} if plan else {}
+    values = {"avoidNodes": plan.avoid_nodes, "restartMode": plan.in_place}
     return [name for name, value in values.items() if value]
 
 
-def needed_version(plan: "Plan | None", kube_version: KubeVersion) -> KubeVersion:
+def needed_version(plan: "Plan", kube_version: KubeVersion) -> KubeVersion:
     """Return the version for which to check objects, so that an old one is reported only once."""
     return max([kube_version, *(NEWER[name][0] for name in _newer(plan))])
 
