@@ -11,8 +11,8 @@ from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.reasons import FINE, WAIT, shortened
-from mlgen.live.state import Snapshot, doings, snapshots, state
-from mlgen.live.watch import PAUSE, Tell, persistent
+from mlgen.live.state import Snapshot, reasons_of_pods, snapshots, state
+from mlgen.live.watch import PAUSE, Tell, patient_snapshots
 from mlgen.objects.labels import workload_name
 from mlgen.output.next_steps import file_argument
 from mlgen.problems import MlgenError, Problem, choice
@@ -163,7 +163,7 @@ def _previous(request: Request, now: Moment) -> tuple[Object, list[str]]:
 
 def why(now: Moment, request: Request) -> str:
     """Return the state of a replica's newest pod: `ImagePullBackOff: cannot pull …`."""
-    found = doings(now.snapshot)
+    found = reasons_of_pods(now.snapshot)
     why = next(why for each, why in found if each.replica == str(request.replica))
     return f"{why.word}: {why.message}".removesuffix(": ")
 
@@ -238,7 +238,7 @@ class Follower:
             now = self._look()
 
     def _look(self) -> Moment:
-        found = persistent(self.kubectl, [self.request.rendered], self.tell)
+        found = patient_snapshots(self.kubectl, [self.request.rendered], self.tell)
         return moment(found[0], self.request)
 
     def _run_of(self, now: Moment) -> tuple[str, int]:

@@ -7,7 +7,7 @@ roles that restart together, the supervisor's plan (`mlgen/runtime/failures.py`)
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
@@ -86,13 +86,20 @@ class _Case:
         return spec
 
 
-def endings(
-    topology: Topology, groups: Sequence[Group], plan: Plan
-) -> tuple[list[tuple[str, ...]], str]:
-    """Return the effects of a replica's end, as a table and as two sentences.
+class Endings(NamedTuple):
+    """The effects of a replica's end.
 
-    The table has a row for each way in which a replica can end, and a column for each role. The
-    sentences list the events that restart replicas, and the events that end the job.
+    Attributes:
+        table: a heading, and a row for each way in which a replica can end. A column for each role.
+        sentences: the events that restart replicas, and the events that end the job.
+    """
+
+    table: list[tuple[str, ...]]
+    sentences: str
+
+
+def endings(topology: Topology, groups: Sequence[Group], plan: Plan) -> Endings:
+    """Return the effects of a replica's end.
 
     Args:
         topology: the job's topology.
@@ -104,9 +111,10 @@ def endings(
     outcomes = {event: tuple(_cell(case, event) for case in cases) for event in events}
     ends = [*_events(cases, outcomes, _is_end), *bounds(topology, plan, cases)]
     restarts = _events(cases, outcomes, _is_restart)
-    return _table(cases, outcomes), (
+    return Endings(
+        _table(cases, outcomes),
         f"Restarts after: {'; '.join(restarts) or 'nothing'}."
-        f" Ends after: {'; '.join(ends) or 'nothing'}."
+        f" Ends after: {'; '.join(ends) or 'nothing'}.",
     )
 
 

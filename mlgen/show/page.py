@@ -31,7 +31,7 @@ def page(rendered: Rendered) -> str:
     rows, plan = groups(rendered), supervisor.plan(topology, objects, version)
     if not (topology.supervised or topology.job.jobset):
         plan = plan._replace(crashes=0, image_seconds=0, pending_seconds=0)
-    table, sentences = endings(topology, rows, plan)
+    ends = endings(topology, rows, plan)
     deciding = list(_deciding(topology))
     anyone = topology.decides == "any"
     joined = " or ".join(deciding) if anyone else named(deciding)
@@ -52,8 +52,8 @@ def page(rendered: Rendered) -> str:
         ),
         deciding=joined,
         one_decides="replicas" not in joined and (anyone or len(deciding) == 1),
-        exits=table,
-        events=sentences,
+        exits=ends.table,
+        events=ends.sentences,
         lasting=list(dict.fromkeys(r.name for r in topology.roles if r.serves or r.endless)),
         plan=plan,
         starts={role.name: _start(role) for role in topology.roles if role.orders},
