@@ -4,7 +4,7 @@ A framework creates a `Topology` without knowing Kubernetes objects; `mlgen.obje
 without knowing the framework. It contains data only, and states each fact once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -300,6 +300,16 @@ class Role:
     workload: str | None = None
 
     @property
+    def kind(self) -> Literal["Job", "StatefulSet"]:
+        """The kind of its workload."""
+        return "StatefulSet" if self.serves else "Job"
+
+    @property
+    def indexes(self) -> Sequence[int]:
+        """The indexes of its replicas."""
+        return range(self.replicas) if self.index is None else (self.index,)
+
+    @property
     def ports(self) -> dict[str, int]:
         """The ports at which peers reach a replica, by name."""
         return ({PEERS: self.port} if self.port else {}) | dict(self.more_ports)
@@ -352,3 +362,19 @@ class Topology:
     only_ready: bool = False
     idle: frozenset[str] = frozenset()
     ranked: bool = True
+
+    @property
+    def by_name(self) -> dict[str, list[Role]]:
+        """The roles of each name."""
+        found: dict[str, list[Role]] = {}
+        for role in self.roles:
+            found.setdefault(role.name, []).append(role)
+        return found
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of replicas of each name."""
+        found: dict[str, int] = {}
+        for role in self.roles:
+            found[role.name] = found.get(role.name, 0) + role.replicas
+        return found

@@ -16,6 +16,13 @@ START = 'runpy.run_module(next(iter(source.paths)), run_name="__main__", alter_s
 """The end of such a program: it starts the archive."""
 
 
+def plan(features=()):
+    """Return a plan in which these fields are set."""
+    from mlgen.runtime.plan import Plan  # not in the program: see runtime/archived.py
+
+    return Plan("a", ())._replace(**dict.fromkeys(features, True))
+
+
 def source(content):
     """Return the texts of the modules in an archive by path."""
     from mlgen.runtime.__main__ import Source  # not in the program: see runtime/archived.py

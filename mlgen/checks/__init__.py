@@ -88,7 +88,7 @@ def job_problems(
         return replace(each.problem, path=path or each.problem.path)
 
     plan = references.plan_of(job)
-    version = references.needed_version(plan, kube_version)
+    version = references.needed_version(plan, kube_version) if plan else kube_version
     of_rules = chain(
         of_objects.broken_by(job),
         *(of_pods.broken_by(pods) for pods in job.distinct_pods),
@@ -101,7 +101,7 @@ def job_problems(
     problems = chain(
         (in_job_file(found, written) for found in of_rules),
         map(located_in_job_file, located(job, version, job_file)),
-        references.restarts(job, plan, kube_version),
+        references.restarts(job, plan, kube_version) if plan else (),
     )
     return list(dict.fromkeys(bounded(problems)))
 

@@ -4,7 +4,6 @@ Whoever can change the program acts with the supervisor's permissions. The annot
 proves nothing, because it can be changed as well.
 """
 
-import json
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +11,7 @@ from mlgen.checks.pods import Located, title, value_at
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import PROGRAM, ROLE
 from mlgen.objects.program import FILE, FOLDER, archive
-from mlgen.objects.supervisor import IN_ARCHIVE, IN_IMAGE, NAME, PLAN, planned
+from mlgen.objects.supervisor import IN_ARCHIVE, IN_IMAGE, NAME, PLAN, planned, read_plan
 from mlgen.problems import Problem, ValuePath
 from mlgen.version import VERSION
 
@@ -72,8 +71,8 @@ def is_known(item: Object) -> bool:
     try:
         content = b64decode(item["binaryData"][FILE], validate=True)
         # The plan of a workflow's step is not in the ConfigMap of a supervisor.
-        return content == archive(json.loads(item["data"][PLAN]), step=planned(item) is None)
-    except (KeyError, RecursionError, TypeError, ValueError):
+        return content == archive(read_plan(item["data"][PLAN]), step=planned(item) is None)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return False
 
 

@@ -4,12 +4,11 @@ Selectors, mounts, RBAC rules and the supervisor refer to other objects by label
 or name changes in one place only, the API server accepts the manifests and the job hangs.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlgen.checks import peer_addresses as peers
 from mlgen.checks.placement import REQUIRED
@@ -48,8 +47,11 @@ from mlgen.objects.labels import (
 )
 from mlgen.objects.pod import SCRIPTS
 from mlgen.objects.supervisor import NAME as SUPERVISOR
-from mlgen.objects.supervisor import PLAN, planned
+from mlgen.objects.supervisor import PLAN, planned, read_plan
 from mlgen.problems import Problem, ValuePath, did_you_mean, warning
+
+if TYPE_CHECKING:
+    from mlgen.runtime.plan import Plan
 
 SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
 
@@ -301,18 +303,19 @@ def _supervisor(job: Objects) -> Iterator[Located]:
         plan = planned(item)
         if plan is not None:
             try:
-                messages = list(_wrong_in_plan(job, json.loads(plan)))
+                messages = list(_wrong_in_plan(job, read_plan(plan)))
             except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
                 messages = ["is not a valid plan for the supervisor"]
             for message in messages:
                 yield broken(item, ("data", PLAN), f"{PLAN} {message}")
 
 
-def _wrong_in_plan(job: Objects, plan: dict[str, Any]) -> Iterator[str]:
-    """Yield the contradictions between a plan and the objects."""
-    workloads = [(workload["kind"], workload["name"]) for workload in plan["workloads"]]
-    named = [("ConfigMap", status_name(plan["job"])), *(("Job", name) for name in plan["deciding"])]
-    named += [*workloads, *((kind, name) for kind, name in plan.get("objects", []))]
+def _wrong_in_plan(job: Objects, plan: "Plan") -> Iterator[str]:
+    """Yield the contradictions between a plan and the objects. Raises ValueError for no plan."""
+    if not plan.workloads:
+        raise ValueError("a plan has workloads")
+    named = [("ConfigMap", status_name(plan.job)), *(("Job", name) for name in plan.deciding)]
+    named += [*((workload.kind, workload.name) for workload in plan.workloads), *plan.objects]
     allowed = {
         (KINDS.get(resource), name) for _, _, resource, names in _rules(job) for name in names
     }
@@ -321,15 +324,15 @@ def _wrong_in_plan(job: Objects, plan: dict[str, Any]) -> Iterator[str]:
             yield f"refers to {kind.lower()}/{name}, which does not exist"
         elif (kind, name) not in allowed:
             yield f"refers to {kind.lower()}/{name}, which no Role gives access to"
-    for (kind, name), workload in zip(workloads, plan["workloads"], strict=True):
+    for workload in plan.workloads:
+        kind, name, expected = workload.kind, workload.name, workload.replicas
         item = job.of_kind(kind).get(name, {})
-        planned = workload.get("replicas", 1)
-        replicas = item["spec"].get("replicas", 1) if item else planned
+        replicas = item["spec"].get("replicas", 1) if item else expected
         is_elastic = value_at(item, ("metadata", "annotations", MAX_REPLICAS))
-        if kind == "StatefulSet" and not is_elastic and replicas not in (0, planned):
-            yield f"expects {planned} replicas of statefulset/{name}, which has {replicas}"
+        if kind == "StatefulSet" and not is_elastic and replicas not in (0, expected):
+            yield f"expects {expected} replicas of statefulset/{name}, which has {replicas}"
         own = value_at(item, (*TEMPLATE, "metadata", "labels", SET))
-        if kind == "Job" and item and (own or "") != plan.get("set", ""):
+        if kind == "Job" and item and (own or "") != plan.set:
             yield f"belongs to a different version of the job than job/{name}"
 
 
@@ -500,12 +503,12 @@ NEWER = {
 """The fields of `runPolicy` that need a version of Kubernetes, and the messages for older ones."""
 
 
-def restarts(job: Objects, plan: Object, kube_version: KubeVersion) -> Iterator[Problem]:
+def restarts(job: Objects, plan: "Plan", kube_version: KubeVersion) -> Iterator[Problem]:
     """Yield the problems of `runPolicy.avoidNodes` and `restartMode`.
 
     Args:
         job: the objects of the job.
-        plan: the supervisor's plan; {} without a supervisor.
+        plan: the supervisor's plan.
         kube_version: the version of the cluster.
     """
     for name in _newer(plan):
@@ -514,27 +517,25 @@ def restarts(job: Objects, plan: Object, kube_version: KubeVersion) -> Iterator[
             hint = f"set --kube-version {since}, or remove it"
             path = ("spec", "runPolicy", name)
             yield Problem(path, message.format(kube_version), "combination", hint)
-    if plan.get("avoidNodes") == "Required":
-        scope, names = plan["restartScope"], {each["name"] for each in plan["workloads"]}
+    if plan.avoid_nodes == "Required":
+        names = {each.name for each in plan.gang}
         for pods in (pods for pods in job.distinct_pods if name_of(pods.item) in names):
-            role = pods.item["metadata"]["labels"][ROLE]
-            if scope == "All" or role in scope:
-                yield from _not_avoided(pods, role)
+            yield from _not_avoided(pods, pods.item["metadata"]["labels"][ROLE])
 
 
-def plan_of(job: Objects) -> Object:
-    """Return the supervisor's plan; {} without a supervisor."""
+def plan_of(job: Objects) -> "Plan | None":
+    """Return the supervisor's plan; None without a supervisor."""
     texts = (planned(item) or "" for item in job.of_kind("ConfigMap").values())
-    return next((json.loads(text) for text in texts if text), {})
+    return next((read_plan(text) for text in texts if text), None)
 
 
-def _newer(plan: Object) -> list[str]:
+def _newer(plan: "Plan") -> list[str]:
     """Return the fields of `runPolicy` in NEWER that a job uses."""
-    values = {"avoidNodes": plan.get("avoidNodes"), "restartMode": plan.get("inPlace")}
+    values = {"avoidNodes": plan.avoid_nodes, "restartMode": plan.in_place}
     return [name for name, value in values.items() if value]
 
 
-def needed_version(plan: Object, kube_version: KubeVersion) -> KubeVersion:
+def needed_version(plan: "Plan", kube_version: KubeVersion) -> KubeVersion:
     """Return the version for which to check objects, so that an old one is reported only once."""
     return max([kube_version, *(NEWER[name][0] for name in _newer(plan))])
 

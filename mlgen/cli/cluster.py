@@ -182,9 +182,9 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
     elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         plain = click.get_current_context().meta["mlgen.color"] == "never"
         screen = watching.Screen(sys.stdout, color=not (plain or os.environ.get("NO_COLOR")))
-        states = checked(lambda: screen.show(watching.looks(_cluster(), jobs, screen.tell)))
+        states = checked(lambda: screen.show(watching.poll(_cluster(), jobs, screen.tell)))
     else:
-        looks = watching.looks(_cluster(), jobs, _tell)
+        looks = watching.poll(_cluster(), jobs, _tell)
         states = checked(lambda: watching.print_changes(looks, _print))
     if _missing(jobs, states):
         sys.exit(1)

@@ -14,10 +14,10 @@ from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.objects.labels import JOB, config_name
 from mlgen.output.pages import page
-from mlgen.output.summary import replicas_by_role, required, span
+from mlgen.output.summary import required, span
 from mlgen.result import Rendered
 from mlgen.show.groups import Group, groups, ranked, referred, stored
-from mlgen.topology import Wait
+from mlgen.topology import Topology, Wait
 
 Shape = Literal["Job", "StatefulSet", "supervisor", "service", "storage"]
 
@@ -123,7 +123,7 @@ def picture(rendered: Rendered) -> Picture:
         (*(box for box, _ in stores), *([tensorboard] if tensorboard else [])),
         tuple(shared),
         supervisor,
-        (*_arrows(topology.job.name, rows), *uses),
+        (*_arrows(topology, rows), *uses),
     )
 
 
@@ -139,16 +139,15 @@ def _texts(shape: Shape, **values: Any) -> tuple[str, ...]:
 
 def _role_box(group: Group) -> Box:
     role = group.role
-    shape: Shape = "StatefulSet" if role.serves else "Job"
     texts = _texts(
-        shape,
+        role.kind,
         group=group,
         required=required(role),
         resources=_resources(group),
         waits=dict.fromkeys(text for wait in role.waits for text in _own_wait(group, wait)),
         creates_pods=any("create" in r.verbs and r.resource == "pods" for r in role.rights),
     )
-    return Box(_name(group), shape, texts, role.decides)
+    return Box(_name(group), role.kind, texts, role.decides)
 
 
 def _resources(group: Group) -> list[str]:
@@ -179,15 +178,13 @@ def _own_wait(group: Group, wait: Wait) -> Iterator[str]:
 
 def _meets(group: Group, wait: Wait) -> bool:
     """Return True if a wait is for replicas of a group."""
-    first, last = wait.hosts.first, wait.hosts.first + wait.hosts.count - 1
-    if group.role.index is None:
-        return first < group.role.replicas
-    return any(role.index is not None and first <= role.index <= last for role in group.roles)
+    awaited = range(wait.hosts.first, wait.hosts.first + wait.hosts.count)
+    return any(index in awaited for role in group.roles for index in role.indexes)
 
 
-def _arrows(job: str, rows: Sequence[Group]) -> Iterator[Arrow]:
+def _arrows(topology: Topology, rows: Sequence[Group]) -> Iterator[Arrow]:
     """Yield an arrow from each group to each other group on which it depends."""
-    totals = replicas_by_role([role for group in rows for role in group.roles])
+    totals = topology.counts
     for group in rows:
         commanded = [right for right in group.role.rights if right.resource == "pods/exec"]
         pods = {pod for right in commanded for pod in right.names}
@@ -208,7 +205,7 @@ def _arrows(job: str, rows: Sequence[Group]) -> Iterator[Arrow]:
                 if order.role == name:
                     labels.append(f"starts when {order.until.lower()}")
                     kind = "starts"
-            if f"{job}-{name}-{other.role.index or 0}" in pods:
+            if f"{topology.job.name}-{name}-{other.role.index or 0}" in pods:
                 labels.append("kubectl exec")
             if labels:
                 yield Arrow(_name(group), _name(other), ", ".join(dict.fromkeys(labels)), kind)

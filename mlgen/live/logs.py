@@ -11,13 +11,14 @@ from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.reasons import FINE, WAIT, shortened
-from mlgen.live.replicas import Replica
-from mlgen.live.state import Snapshot, doings, snapshots, state
-from mlgen.live.watch import PAUSE, Tell, persistent
+from mlgen.live.state import Snapshot, reasons_of_pods, snapshots, state
+from mlgen.live.watch import PAUSE, Tell, patient_snapshots
+from mlgen.objects.labels import workload_name
 from mlgen.output.next_steps import file_argument
 from mlgen.problems import MlgenError, Problem, choice
 from mlgen.result import Rendered
 from mlgen.runtime.cluster import containers, ending
+from mlgen.show.groups import Replica
 
 MAX_SILENT = 3
 """Consecutive pauses in an existing log before giving up: one minute."""
@@ -45,6 +46,11 @@ class Request:
     previous: bool = False
     tail: int = -1
     options: tuple[str, ...] = ()
+
+    @property
+    def workload(self) -> str:
+        """The name of the replica's Job or StatefulSet."""
+        return workload_name(self.rendered.topology.job, self.replica.role)
 
 
 class Moment(NamedTuple):
@@ -96,7 +102,7 @@ def container_of(snapshot: Snapshot, request: Request) -> str:
     Raises:
         MlgenError: the replica has no such container.
     """
-    name = request.replica.workload
+    name = request.workload
     if not request.container:
         return next(item.container for item in snapshot.plan.workloads if item.name == name)
     pod = workloads(request.rendered.objects)[name]["spec"]["template"]["spec"]
@@ -157,7 +163,7 @@ def _previous(request: Request, now: Moment) -> tuple[Object, list[str]]:
 
 def why(now: Moment, request: Request) -> str:
     """Return the state of a replica's newest pod: `ImagePullBackOff: cannot pull …`."""
-    found = doings(now.snapshot)
+    found = reasons_of_pods(now.snapshot)
     why = next(why for each, why in found if each.replica == str(request.replica))
     return f"{why.word}: {why.message}".removesuffix(": ")
 
@@ -181,7 +187,7 @@ def no_pod(snapshot: Snapshot, request: Request) -> MlgenError:
     present = state(snapshot)
     if present.phase == "NotFound":
         return MlgenError([not_found(request.rendered, present.namespace, request.options)])
-    does = next((each.pods for each in present.roles if each.role == request.replica.role), "")
+    does = next((each.pods for each in present.roles if each.role == request.replica.role.name), "")
     details = "; ".join(filter(None, (present.phase, present.message)))
     message = f"{request.replica} has no pod; role: {does}; job: {details}"
     return MlgenError([Problem((), shortened(message), "kubectl", "see mlgen status")])
@@ -232,7 +238,7 @@ class Follower:
             now = self._look()
 
     def _look(self) -> Moment:
-        found = persistent(self.kubectl, [self.request.rendered], self.tell)
+        found = patient_snapshots(self.kubectl, [self.request.rendered], self.tell)
         return moment(found[0], self.request)
 
     def _run_of(self, now: Moment) -> tuple[str, int]:
@@ -310,7 +316,7 @@ class Follower:
             return True
         if now.runs:
             return False
-        observed = now.snapshot.seen.workloads[self.request.replica.workload]
+        observed = now.snapshot.seen.workloads[self.request.workload]
         succeeded = bool(now.pods) and now.pods[0]["status"]["phase"] == "Succeeded"
         return succeeded or bool(ending(observed)) or state(now.snapshot).ended
 

@@ -5,8 +5,7 @@ The word is the reason from Kubernetes, if any: `Unschedulable`, `ImagePullBackO
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.kubernetes.objects import Object
 from mlgen.runtime.cluster import (
@@ -30,8 +29,7 @@ WAIT = "wait-for-peers"
 MAX_MESSAGE = 160
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(NamedTuple):
     """The state of a pod in one word, and details in one line, or ""."""
 
     word: str
@@ -50,18 +48,18 @@ def reason(item: Workload, pod: Object, events: Sequence[Object] = ()) -> Reason
     return Reason(word, shortened(event_of(pod, events) if word == STARTING else message))
 
 
-def _reason(item: Workload, pod: Object) -> tuple[str, str]:
-    """Return the word and the message, not shortened."""
+def _reason(item: Workload, pod: Object) -> Reason:
+    """Return the state of a pod; its message is not shortened."""
     status = pod["status"]
     if status["phase"] == "Succeeded":
-        return SUCCEEDED, ""
+        return Reason(SUCCEEDED)
     if status["phase"] == "Failed":
         return _failed(item, pod)
     if is_deleted(pod):
-        return TERMINATING, ""
+        return Reason(TERMINATING)
     gate = condition(pod, "PodScheduled", "False")
     if gate:
-        return gate["reason"] or "Pending", scheduling(gate["message"])
+        return Reason(gate["reason"] or "Pending", scheduling(gate["message"]))
     for container in status["initContainerStatuses"]:
         is_sidecar = container["name"] in pod["spec"]["sidecars"]
         end = container["state"].get("terminated", {})
@@ -70,46 +68,46 @@ def _reason(item: Workload, pod: Object) -> tuple[str, str]:
     return _running(item, pod)
 
 
-def _failed(item: Workload, pod: Object) -> tuple[str, str]:
+def _failed(item: Workload, pod: Object) -> Reason:
     """Return why a pod has failed."""
     status = pod["status"]
     ends = {each["name"]: last_end(each) for each in containers(pod)}
     failed = {name: end for name, end in ends.items() if end.get("exitCode")}
     name = item.container if item.container in failed else next(iter(failed), "")
     if status["reason"] or not name:
-        return status["reason"] or FAILED, status["message"]
+        return Reason(status["reason"] or FAILED, status["message"])
     where = "" if name == item.container else f" (container {name})"
     message = failed[name]["message"].strip().rpartition("\n")[2]
     text = f"exit code {failed[name]['exitCode']}{where}"
-    return failed[name]["reason"] or "Error", f"{text}: {message}" if message else text
+    return Reason(failed[name]["reason"] or "Error", f"{text}: {message}" if message else text)
 
 
-def _initializing(container: Object) -> tuple[str, str]:
+def _initializing(container: Object) -> Reason:
     name, state = container["name"], container["state"]
     if "waiting" in state:
         return _waiting(container)
     if "running" in state:
-        return WAITING if name in (WAIT, SIDECAR) else f"Init:{name}", ""
-    return f"Init:{name}", f"exit code {last_end(container).get('exitCode')}"
+        return Reason(WAITING if name in (WAIT, SIDECAR) else f"Init:{name}")
+    return Reason(f"Init:{name}", f"exit code {last_end(container).get('exitCode')}")
 
 
-def _running(item: Workload, pod: Object) -> tuple[str, str]:
+def _running(item: Workload, pod: Object) -> Reason:
     every = pod["status"]["containerStatuses"]
     waiting = [each for each in every if "waiting" in each["state"]]
     # The training container first: its state matters most to the user.
     for each in sorted(waiting, key=lambda each: each["name"] != item.container):
         return _waiting(each)
     if not every:
-        return "Pending", ""
+        return Reason("Pending")
     if devices := pod["status"]["unhealthy"]:
-        return "UnhealthyDevice", ", ".join(devices)
+        return Reason("UnhealthyDevice", ", ".join(devices))
     if condition(pod, "Ready"):
-        return RUNNING, ""
+        return Reason(RUNNING)
     restarted = [_last(each) for each in every if last_end(each).get("exitCode")]
-    return NOT_READY, next(iter(restarted), "")
+    return Reason(NOT_READY, next(iter(restarted), ""))
 
 
-def _waiting(container: Object) -> tuple[str, str]:
+def _waiting(container: Object) -> Reason:
     """Return why a container does not run yet, or no longer runs."""
     waiting = container["state"]["waiting"]
     word, message = waiting["reason"] or STARTING, waiting["message"]
@@ -117,7 +115,7 @@ def _waiting(container: Object) -> tuple[str, str]:
         message = _last(container)
     elif word in ("ImagePullBackOff", "ErrImagePull"):
         message = image_error(container["image"], message)
-    return STARTING if word == "PodInitializing" else word, message
+    return Reason(STARTING if word == "PodInitializing" else word, message)
 
 
 def _last(container: Object) -> str:

@@ -5,7 +5,6 @@ The state is a `Phase`, with a row for each role. The supervisor records the con
 supervisor, the state follows the conditions of the deciding Job.
 """
 
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ from mlgen.objects import supervisor
 from mlgen.objects.labels import INSTANCE, JOB, SUPERVISES, status_name, workload_name
 from mlgen.result import Rendered
 from mlgen.runtime import answers, cluster, progress, status
-from mlgen.runtime import plan as plans
 from mlgen.runtime.cluster import ENDS, ending, is_suspended
 from mlgen.runtime.failures import failures, first
 from mlgen.runtime.plan import Plan, Workload
@@ -184,10 +182,10 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
             pod.update(since=seconds(pod["changed"]), deleted=cluster.deleted_at(pod))
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in own}
     # Jobs without a supervisor also get a plan.
-    plan = supervisor.plan(topology, rendered.objects, rendered.kube_version)
+    known = supervisor.plan(topology, rendered.objects, rendered.kube_version)
     helper = Workload("Job", supervisor.own_name(job), "supervisor", container="supervisor")
     present = by_name.get(("Job", helper.name))
-    known = plans.load(json.dumps(plan), present["metadata"]["uid"] if present else "")
+    known = known._replace(run=present["metadata"]["uid"] if present else "")
     items = (helper, *known.workloads)
     seen = cluster.Seen(
         {item.name: by_name.get((item.kind, item.name)) for item in items},
@@ -238,6 +236,21 @@ def _warnings(kubectl: Kubectl, namespace: str | None) -> list[Object]:
 
 
 # The state
+
+
+class JobPhase(NamedTuple):
+    """The phase of a job.
+
+    Attributes:
+        since: its start, in seconds since the epoch; 0 if unknown.
+        message: its reason, or "".
+        code: the exit code of the first failed replica, once the job has failed; else 0.
+    """
+
+    phase: Phase
+    since: float = 0.0
+    message: str = ""
+    code: int = 0
 
 
 class Condition(NamedTuple):
@@ -364,7 +377,7 @@ def state(snapshot: Snapshot) -> JobState:
     workloads = [snapshot.seen.workloads[item.name] for item in snapshot.plan.workloads]
     created = [seconds(each["metadata"]["creationTimestamp"]) for each in workloads if each]
     missing = () if phase in ENDED else snapshot.missing
-    pods = doings(snapshot)
+    pods = reasons_of_pods(snapshot)
     return JobState(
         name,
         snapshot.namespace or namespace or "",
@@ -397,23 +410,23 @@ def _record(snapshot: Snapshot) -> status.State | None:
     return record if is_there or record.phase == "Ended" else None
 
 
-def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, float, str, int]:
-    """Return the phase, its start, its reason, and the exit code of a failure."""
+def _phase(snapshot: Snapshot, record: status.State | None) -> JobPhase:
     phase: Phase
     if record and record.phase == "Ended":
         # After a deadline, the code is not the exit code of a replica.
         code = 0 if record.reason == "DeadlineExceeded" else record.code
         phase = "Failed" if record.code else "Succeeded"
-        return phase, record.ended, f"{record.reason}: {record.message}", code
+        return JobPhase(phase, record.ended, f"{record.reason}: {record.message}", code)
     end = _end_of_jobs(snapshot)
-    if end and (not record or snapshot.now > end[1] + LATE_SECONDS):
+    if end and (not record or snapshot.now > end.since + LATE_SECONDS):
         return end
     deciding = [snapshot.seen.workloads[name] for name in snapshot.plan.deciding]
     present = [each for each in deciding if each]
     if record and record.phase in STEPS:
         phase, message = "Restarting", f"{status.why(record)}; {STEPS[record.phase]}"
     elif present and all(is_suspended(each) for each in present) and not _is_held(snapshot):
-        return "Suspended", 0.0, snapshot.queue or "suspended by runPolicy.suspend or a queue", 0
+        message = snapshot.queue or "suspended by runPolicy.suspend or a queue"
+        return JobPhase("Suspended", message=message)
     elif any(each["status"][key] for each in present for key in ("ready", "succeeded")):
         phase, message = "Running", ""
         if record and status.is_stalled(snapshot.seen.status):
@@ -423,7 +436,8 @@ def _phase(snapshot: Snapshot, record: status.State | None) -> tuple[Phase, floa
         phase, message = "Restarting", STEPS["Starting"]
     else:
         phase, message = "Pending", snapshot.queue
-    return phase, _since(snapshot, "Created" if phase == "Pending" else phase), message, 0
+    since = _since(snapshot, "Created" if phase == "Pending" else phase)
+    return JobPhase(phase, since, message)
 
 
 def _progress(snapshot: Snapshot) -> ProgressState | None:
@@ -444,7 +458,7 @@ def _is_held(snapshot: Snapshot) -> bool:
     return any(snapshot.plan.waits(item) for item in items)
 
 
-def _end_of_jobs(snapshot: Snapshot) -> tuple[Phase, float, str, int] | None:
+def _end_of_jobs(snapshot: Snapshot) -> JobPhase | None:
     """Return the end of the job according to the supervisor's Job or the deciding Job."""
     plan, names = snapshot.plan, snapshot.plan.deciding
     observed = snapshot.supervisor if plan.decides != "one" else snapshot.seen.workloads[names[0]]
@@ -453,13 +467,13 @@ def _end_of_jobs(snapshot: Snapshot) -> tuple[Phase, float, str, int] | None:
         return None
     at = seconds(end["lastTransitionTime"])
     if ENDS[end["type"]]:
-        return "Succeeded", at, end.get("message", ""), 0
+        return JobPhase("Succeeded", at, end.get("message", ""))
     items = tuple(item for item in plan.workloads if item.name in names)
     failure = first(failures(plan, items, snapshot.seen, ""))
     message = f"{end.get('reason', 'JobFailed')}: {end.get('message', '')}"
     if not failure:
-        return "Failed", at, message, 0
-    return "Failed", at, f"{failure.text}; {message}", failure.code
+        return JobPhase("Failed", at, message)
+    return JobPhase("Failed", at, f"{failure.text}; {message}", failure.code)
 
 
 def _conditions(snapshot: Snapshot) -> Iterator[Condition]:
@@ -488,7 +502,7 @@ def _since(snapshot: Snapshot, name: str) -> float:
 # Roles and their pods
 
 
-def doings(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
+def reasons_of_pods(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
     """Return the state of the newest pod of each replica, with the peers that it waits for."""
     topology = snapshot.rendered.topology
     waits = {workload_name(topology.job, role): role.waits for role in topology.roles}
@@ -518,13 +532,12 @@ def _roles(snapshot: Snapshot, pods: list[tuple[Member, Reason]]) -> Iterator[Ro
     for each, why in pods:
         words[each.workload.role][why.word] += 1
         restarts[each.workload.role] += reasons.restarts(each.pod)
-    for name in dict.fromkeys(role.name for role in topology.roles):
-        roles = [role for role in topology.roles if role.name == name]
+    for name, roles in topology.by_name.items():
         names = [workload_name(topology.job, role) for role in roles]
         observed = [each for each in map(snapshot.seen.workloads.get, names) if each]
-        kind, desired, ready = FIELDS[roles[0].serves]
-        rendered = sum(role.replicas for role in roles)
-        wanted = sum(each["spec"][desired] for each in observed) or rendered
+        kind = roles[0].kind
+        desired, ready = FIELDS[kind]
+        wanted = sum(each["spec"][desired] for each in observed) or topology.counts[name]
         yield RoleState(
             name,
             kind if len(roles) == 1 and roles[0].index is None else f"{kind}s",
@@ -532,15 +545,12 @@ def _roles(snapshot: Snapshot, pods: list[tuple[Member, Reason]]) -> Iterator[Ro
             _sum(observed, "succeeded"),
             _sum(observed, "failed"),
             restarts[name],
-            _does(words[name], observed),
+            _pod_counts(words[name], observed),
         )
 
 
-FIELDS = {
-    False: ("Job", "completions", "ready"),
-    True: ("StatefulSet", "replicas", "readyReplicas"),
-}
-"""By whether a role serves: its kind, and the fields of spec and status that count pods."""
+FIELDS = {"Job": ("completions", "ready"), "StatefulSet": ("replicas", "readyReplicas")}
+"""The fields of spec and status that count pods, by kind."""
 
 
 def _sum(observed: list[Object], name: str) -> int:
@@ -548,7 +558,7 @@ def _sum(observed: list[Object], name: str) -> int:
     return sum(each["status"][name] for each in observed)
 
 
-def _does(words: Counter[str], observed: list[Object]) -> str:
+def _pod_counts(words: Counter[str], observed: list[Object]) -> str:
     """Return the number of pods by state, or without pods, the state of the workloads."""
     if words:
         return ", ".join(f"{count} {word}" for word, count in words.most_common())

@@ -65,7 +65,7 @@ def states(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[JobState]:
     return [state(each) for each in snapshots(kubectl, jobs)]
 
 
-def persistent(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[Snapshot]:
+def patient_snapshots(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[Snapshot]:
     """Return the snapshots of jobs. Retry while the API server is unreachable, until the deadline.
 
     Args:
@@ -91,7 +91,7 @@ def persistent(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[S
         return found
 
 
-def looks(
+def poll(
     kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None = None
 ) -> Iterator[list[JobState]]:
     """Poll and yield the states of jobs until each has ended or does not exist, or the deadline.
@@ -106,7 +106,7 @@ def looks(
         kubectl = replace(kubectl, deadline=time.monotonic() + timeout)
     while True:
         try:
-            found = [state(each) for each in persistent(kubectl, jobs, tell)]
+            found = [state(each) for each in patient_snapshots(kubectl, jobs, tell)]
         except KubectlError as error:
             if error.cause != "unreachable" or kubectl.left:
                 raise
@@ -149,7 +149,7 @@ def wait(
     Raises:
         KubectlError: kubectl is not installed, or fails.
     """
-    last = print_changes(looks(kubectl, jobs, tell, timeout), tell)
+    last = print_changes(poll(kubectl, jobs, tell, timeout), tell)
     unsuccessful = [each for each in last if each.phase != "Succeeded"]
     over = [each for each in unsuccessful if each.ended or each.phase == "NotFound"]
     if over:

@@ -11,15 +11,18 @@ import zipfile
 from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
-from mlgen.kubernetes.objects import Object
 from mlgen.resources import PACKAGE
 from mlgen.version import VERSION
+
+if TYPE_CHECKING:
+    from mlgen.runtime.plan import Plan
 
 RUNTIME = PACKAGE / "runtime"
 PATH = "mlgen/runtime"
 
-FEATURES = {"port": ("server",), "inPlace": ("gate", "in_place"), "progress": ("reports", "stall")}
+FEATURES = {"port": ("server",), "in_place": ("gate", "in_place"), "progress": ("reports", "stall")}
 """The modules that are imported only if a field of the plan is set."""
 
 FILE = "supervisor.pyz"
@@ -38,14 +41,14 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest time in a zip."""
 
 
-def archive(job_plan: Object, *, step: bool = False) -> bytes:
+def archive(job_plan: "Plan", *, step: bool = False) -> bytes:
     """Return the archive for a plan.
 
     Args:
         job_plan: the plan.
         step: the archive is for the step of an Argo workflow.
     """
-    used = [name for field, names in FEATURES.items() if field in job_plan for name in names]
+    used = [name for field, names in FEATURES.items() if getattr(job_plan, field) for name in names]
     return _archive("step" if step else "supervise", tuple(used))
 
 

@@ -5,11 +5,12 @@ which describes the job to the program. The step of an Argo workflow runs the sa
 """
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlgen.jobfile.model import MAIN, GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
+from mlgen.jobfile.model import GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.objects import helpers as settings
@@ -35,6 +36,9 @@ from mlgen.objects.skeleton import filled
 from mlgen.objects.workload import IGNORE_DISRUPTION
 from mlgen.topology import Role, Topology
 
+if TYPE_CHECKING:
+    from mlgen.runtime.plan import Plan, Workload
+
 NAME = "supervisor"
 PLAN = "plan.json"
 IN_IMAGE = ["python3", "-m", "mlgen.runtime.supervise"]
@@ -57,63 +61,61 @@ STEP, LEAST = 32 << 10, 128 << 10
 MANY_JOBS = 10
 """Up to this number, Jobs are watched individually by name. Above it, by the job's label."""
 
-SIGNALS, ANY, ALONE = ">=128", "any", "alone"
-"""Values of `retryable` that `mlgen/runtime/plan.py` accepts instead of a list of exit codes."""
-
 WORKLOADS, OTHERS = ("Job", "StatefulSet"), ("Service", "ConfigMap")
 """The kinds that the supervisor stops or deletes."""
 
 
 def plan(
     topology: Topology, objects: Sequence[Object], kube_version: KubeVersion = DEFAULT
-) -> Object:
-    """Return the plan of a job for `mlgen/runtime/plan.py`, without default values.
+) -> "Plan":
+    """Return the plan of a job.
 
     Args:
         topology: the job's topology.
         objects: the job's objects. Services and ConfigMaps are deleted with the workloads.
         kube_version: the cluster's Kubernetes version.
     """
+    from mlgen.runtime.plan import Order, Plan  # imported late: unsupervised jobs need no plan
+
     job, policy = topology.job, topology.job.run_policy
-    bounds = policy.give_up_after or GiveUpAfter()
+    bounds, progress = policy.give_up_after or GiveUpAfter(), policy.progress or Progress()
     ends = (role for role in topology.roles if not role.serves)
     jobs = {(role.name, role.index): workload_name(job, role) for role in ends}
     scope = policy.restart_scope if any(role.gang for role in topology.roles) else "Replica"
-    fields = {
-        "job": job.name,
-        "deciding": [workload_name(job, role) for role in topology.roles if role.decides],
-        "decides": "" if topology.decides == "one" else topology.decides,
-        "workloads": [_workload(topology, role, jobs) for role in topology.roles],
-        "order": [
-            {"role": role.name, "until": order.until, "of": order.role}
+    restarts = scope != "Replica"
+    return Plan(
+        job=job.name,
+        deciding=tuple(workload_name(job, role) for role in topology.roles if role.decides),
+        decides=topology.decides,
+        workloads=tuple(_workload(topology, role, jobs) for role in topology.roles),
+        order=tuple(
+            Order(role.name, order.until, order.role)
             for role in topology.roles
             for order in role.orders
-        ],
-        "objects": [list(pair) for pair in _others(topology, objects)],
-        "cleanPodPolicy": "" if policy.clean_pod_policy == "None" else policy.clean_pod_policy,
-        "restartScope": "" if scope == "Replica" else scope,
-        "backoffLimit": policy.retries if scope != "Replica" else 0,
-        "avoidNodes": "" if scope == "Replica" else _avoid_nodes(policy, kube_version),
-        "forceDeleteSeconds": None if job.workflow else policy.force_delete_after_seconds,
-        "deadlineSeconds": policy.active_deadline_seconds,
-        "ttlSeconds": policy.ttl_seconds_after_finished,
-        "crashes": bounds.crashes,
-        "imageSeconds": bounds.image_pull_seconds,
-        "pendingSeconds": bounds.pending_seconds,
-        "startFailures": bounds.start_failures,
-        "startSeconds": bounds.start_seconds,
-        "disruptions": bounds.disruptions,
-        "backoffResetSeconds": policy.backoff_reset_seconds,
-        "port": policy.port,
-        "release": placement.release_name(job) if placement.has_release(topology) else "",
-        "inPlace": policy.restart_mode == "InPlace" and scope != "Replica",
-        **_progress(policy.progress),
-    }
-    return {
-        name: value
-        for name, value in fields.items()
-        if (value != DEFAULTS[name] if name in DEFAULTS else value)
-    }
+        ),
+        objects=tuple(_others(topology, objects)),
+        clean_pod_policy=policy.clean_pod_policy,
+        restart_scope=scope,
+        backoff_limit=policy.retries if restarts else 0,
+        avoid_nodes=_avoid_nodes(policy, kube_version) if restarts else "",
+        force_delete_seconds=0 if job.workflow else policy.force_delete_after_seconds or 0,
+        deadline_seconds=policy.active_deadline_seconds,
+        ttl_seconds=policy.ttl_seconds_after_finished,
+        crashes=bounds.crashes,
+        image_seconds=bounds.image_pull_seconds,
+        pending_seconds=bounds.pending_seconds,
+        start_failures=bounds.start_failures,
+        start_seconds=bounds.start_seconds,
+        disruptions=bounds.disruptions,
+        backoff_reset_seconds=policy.backoff_reset_seconds,
+        port=policy.port or 0,
+        release=placement.release_name(job) if placement.has_release(topology) else "",
+        in_place=policy.restart_mode == "InPlace" and restarts,
+        progress=policy.progress is not None,
+        first_report_seconds=progress.start_seconds or 0,
+        stalled_seconds=progress.stalled_seconds or 0,
+        restart_stalled=progress.on_stall == "Restart",
+    )
 
 
 def _avoid_nodes(policy: RunPolicy, kube_version: KubeVersion) -> str:
@@ -123,23 +125,33 @@ def _avoid_nodes(policy: RunPolicy, kube_version: KubeVersion) -> str:
     return "" if word == "Never" else word
 
 
-def plan_text(job_plan: Object) -> str:
-    """Return a plan as JSON with one line per field, and one per workload and order."""
+def plan_text(job_plan: "Plan") -> str:
+    """Return a plan as JSON with one line per field, and one per workload, order and object."""
     lines = []
-    for name, value in job_plan.items():
+    for name, value in _written(job_plan).items():
         text = json.dumps(value)
-        if isinstance(value, list) and isinstance(value[0], dict | list):
-            items = ",\n".join(f"    {json.dumps(item)}" for item in value)
-            text = f"[\n{items}\n  ]"
+        if name in ("workloads", "order", "objects"):
+            items = (_written(each) if hasattr(each, "_asdict") else each for each in value)
+            rows = ",\n".join(f"    {json.dumps(item)}" for item in items)
+            text = f"[\n{rows}\n  ]"
         lines.append(f'  "{name}": {text}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _written(values: Any) -> Object:
+    """Return the fields of a plan, workload or order that differ from their defaults."""
+    return {
+        re.sub("_([a-z])", lambda found: found[1].upper(), name): value
+        for name, value in values._asdict().items()
+        if name not in values._field_defaults or value != values._field_defaults[name]
+    }
 
 
 def config_map(
     helpers: Helpers,
     metadata: Object,
     data: Mapping[str, str],
-    job_plan: Object,
+    job_plan: "Plan",
     *,
     step: bool = False,
 ) -> Object:
@@ -169,34 +181,23 @@ def image(helpers: Helpers) -> str:
     return helpers.supervisor_image or helpers.python_image
 
 
-DEFAULTS: dict[str, Any] = {
-    "ttlSeconds": None,
-    "crashes": 5,
-    "imageSeconds": 21600,
-    "startFailures": 3,
-    "startSeconds": 60,
-    "disruptions": 1000,
-    "backoffResetSeconds": 3600,
-}
-"""The defaults of fields in `mlgen/runtime/plan.py` for which 0 is not the default."""
-
-
 Names = Mapping[tuple[str, int | None], str]
 """The names of Jobs by the name and the index of their role."""
 
 
-def _workload(topology: Topology, role: Role, jobs: Names) -> Object:
-    fields = {
-        "kind": "StatefulSet" if role.serves else "Job",
-        "name": workload_name(topology.job, role),
-        "role": role.name,
-        "replicas": role.replicas if role.replicas > 1 else None,
-        "container": "" if role.spec.main_container == MAIN else role.spec.main_container,
-        "retryable": _retryable(topology.job, role),
-        "toleratesFailure": role.tolerates_failure,
-        "awaits": list(dict.fromkeys(_awaits(role, jobs))),
-    }
-    return {name: value for name, value in fields.items() if value}
+def _workload(topology: Topology, role: Role, jobs: Names) -> "Workload":
+    from mlgen.runtime.plan import Workload
+
+    return Workload(
+        kind=role.kind,
+        name=workload_name(topology.job, role),
+        role=role.name,
+        replicas=role.replicas,
+        container=role.spec.main_container,
+        retryable=_retryable(topology.job, role),
+        tolerates_failure=role.tolerates_failure,
+        awaits=tuple(dict.fromkeys(_awaits(role, jobs))),
+    )
 
 
 def _awaits(role: Role, jobs: Names) -> Iterator[tuple[str, int, int]]:
@@ -213,11 +214,13 @@ def _awaits(role: Role, jobs: Names) -> Iterator[tuple[str, int, int]]:
                 yield name, 0, 1
 
 
-def _retryable(job: TrainingJob, role: Role) -> str | list[int] | None:
+def _retryable(job: TrainingJob, role: Role) -> str | tuple[int, ...] | None:
     """Return the exit codes after which a gang or a workflow restarts a replica."""
+    from mlgen.runtime.plan import ALONE, ANY, SIGNALS
+
     if role.gang and role.alone:
         return ALONE
-    codes = sorted(role.spec.retryable_exit_codes)
+    codes = tuple(sorted(role.spec.retryable_exit_codes))
     if not (role.gang or job.workflow):
         return None
     # A workflow restarts the job after any failure, unless the job file sets a policy.
@@ -225,18 +228,6 @@ def _retryable(job: TrainingJob, role: Role) -> str | list[int] | None:
     if policy == "ExitCode" or (codes and not policy):
         return codes or SIGNALS
     return None if policy == "Never" else ANY
-
-
-def _progress(progress: Progress | None) -> Object:
-    """Return the fields of the plan for reports of progress."""
-    if not progress:
-        return {}
-    return {
-        "progress": True,
-        "firstReportSeconds": progress.start_seconds,
-        "stalledSeconds": progress.stalled_seconds,
-        "restartStalled": progress.on_stall == "Restart",
-    }
 
 
 def _others(topology: Topology, objects: Sequence[Object]) -> list[tuple[str, str]]:
@@ -278,6 +269,17 @@ def planned(item: Object) -> str | None:
     return data.get(PLAN) if is_own and isinstance(data, dict) else None
 
 
+def read_plan(text: str) -> "Plan":
+    """Return a plan from its JSON, which another version of mlgen may have written.
+
+    Raises:
+        AttributeError, RecursionError, TypeError, ValueError: it is not a plan.
+    """
+    from mlgen.runtime.plan import load
+
+    return load(text, strict=False)
+
+
 def supervisor_objects(
     topology: Topology, objects: Sequence[Object], kube_version: KubeVersion = DEFAULT
 ) -> Iterator[Object]:
@@ -298,7 +300,7 @@ def supervisor_objects(
     # Without the label JOB, deleting objects by the job's label keeps the ConfigMap.
     status["labels"][SUPERVISES] = status["labels"].pop(JOB)
     job_plan = plan(topology, objects, kube_version)
-    pods = list(_deletable_pods(topology)) if "forceDeleteSeconds" in job_plan else []
+    pods = list(_deletable_pods(topology)) if job_plan.force_delete_seconds else []
     yield from access(job, metadata(job, name, NAME), name, list(rules(job_plan, pods)))
     # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
@@ -349,7 +351,7 @@ def _deletable_pods(topology: Topology) -> Iterator[str]:
             yield f"{workload_name(topology.job, role)}-{index}"
 
 
-def rules(job_plan: Object, pods: Sequence[str] = ()) -> Iterator[Object]:
+def rules(job_plan: "Plan", pods: Sequence[str] = ()) -> Iterator[Object]:
     """Return the rules of the supervisor's Role, which list the job's objects by name.
 
     The supervisor may read all pods of the namespace, because pods have random names, and only pods
@@ -362,13 +364,12 @@ def rules(job_plan: Object, pods: Sequence[str] = ()) -> Iterator[Object]:
     # `_clean` in mlgen/runtime/decide.py deletes the job's objects, or gives them an owner with a
     # time to live. Some clusters (OpenShift) require permission to delete for setting an owner:
     # https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#ownerreferencespermissionenforcement
-    deletes = job_plan.get("cleanPodPolicy") == "All"
-    ends = ["delete"] if deletes else ["patch", "delete"] if "ttlSeconds" in job_plan else []
+    deletes, owns = job_plan.clean_pod_policy == "All", job_plan.ttl_seconds is not None
+    ends = ["delete"] if deletes else ["patch", "delete"] if owns else []
     jobs, sets = (
-        [item["name"] for item in job_plan["workloads"] if item["kind"] == kind]
-        for kind in WORKLOADS
+        [item.name for item in job_plan.workloads if item.kind == kind] for kind in WORKLOADS
     )
-    jobs += [job_plan["release"]] if "release" in job_plan else []
+    jobs += [job_plan.release] if job_plan.release else []
     reads, changes = ["list", "watch"], list(dict.fromkeys(["patch", *ends]))
     if len(jobs) > MANY_JOBS:
         # A rule with names does not permit a watch of several objects.
@@ -379,10 +380,10 @@ def rules(job_plan: Object, pods: Sequence[str] = ()) -> Iterator[Object]:
         yield policy_rule("apps", ["statefulsets"], ["get", *ends], sets)
         yield policy_rule("apps", ["statefulsets/scale"], ["patch"], sets)
     for kind in OTHERS:
-        names = [name for of_kind, name in job_plan.get("objects", []) if of_kind == kind]
+        names = [name for of_kind, name in job_plan.objects if of_kind == kind]
         if names:
             yield policy_rule("", [f"{kind.lower()}s"], ["get", *ends], names)
-    yield policy_rule("", ["configmaps"], ["get", "patch"], [status_name(job_plan["job"])])
+    yield policy_rule("", ["configmaps"], ["get", "patch"], [status_name(job_plan.job)])
     yield policy_rule("", ["pods"], ["list", "watch"])
     if pods:
         yield policy_rule("", ["pods"], ["delete"], pods)

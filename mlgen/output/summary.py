@@ -1,7 +1,6 @@
 """A rendered job → a short summary for reviewers."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.checks.totals import totals
@@ -67,10 +66,10 @@ def summary(rendered: Rendered) -> str:
     job = topology.job
     sizes = ", ".join(_sizes(rendered))
     lines = [f"{job.name}: {job.framework}, {sizes}. Made by mlgen {VERSION}."]
-    counts = replicas_by_role(topology.roles)
+    counts = topology.counts
     rows: dict[tuple[str, str, str], int] = {}
     for role in topology.roles:
-        kind = f"{'StatefulSet' if role.serves else 'Job'}{'' if role.index is None else 's'}"
+        kind = f"{role.kind}{'' if role.index is None else 's'}"
         key = (role.name, kind, _purpose(topology, role, counts))
         rows[key] = rows.get(key, 0) + role.replicas
     if job.tensorboard:
@@ -146,14 +145,6 @@ def awaited(wait: Wait, counts: Mapping[str, int], between: str = "…") -> str:
     return f"{wait.role}-{span(first, first + count - 1, between)}"
 
 
-def replicas_by_role(roles: Sequence[Role]) -> dict[str, int]:
-    """Return the number of replicas of each role, by name."""
-    counts: Counter[str] = Counter()
-    for role in roles:
-        counts[role.name] += role.replicas
-    return counts
-
-
 def span(first: int, last: int, between: str = "…") -> str:
     """Return a range of indexes: `0`, `0…3`."""
     return str(first) if first == last else f"{first}{between}{last}"
@@ -193,7 +184,7 @@ def required(role: Role) -> str:
 
 def _sizes(rendered: Rendered) -> Iterator[str]:
     """Return the number of pods and their total requests: `8 GPUs`, `64 CPU`."""
-    pods = sum(role.replicas for role in rendered.topology.roles)
+    pods = sum(rendered.topology.counts.values())
     yield f"{pods} pod{'s' if pods > 1 else ''}"
     requests = readable(totals(rendered.topology, rendered.objects).requests)
     for name in sorted(requests, key=lambda name: (name in ("cpu", "memory"), name)):

@@ -160,9 +160,8 @@ def _role(topology: Topology, role: Role) -> RoleFacts:
 
 def _sentence(topology: Topology, role: Role) -> str:
     """Return the rendered kind of a role, its number of replicas, and when it ends."""
-    count = sum(other.replicas for other in topology.roles if other.name == role.name)
-    kind = "StatefulSet" if role.serves else "Job"
-    parts = [f"{count} replica{'s' * (count > 1)} in a {kind}{' each' * (role.index is not None)}"]
+    count, each = topology.counts[role.name], " each" * (role.index is not None)
+    parts = [f"{count} replica{'s' * (count > 1)} in a {role.kind}{each}"]
     if role.merged:
         parts.append(f"the replicas of {' and '.join(role.merged)} under one name")
     if role.decides:

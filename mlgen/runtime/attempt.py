@@ -160,7 +160,7 @@ def last(plan: Plan, seen: Seen, now: float, outcome: str) -> Decision:
     if state.reason == STOPPED and policy == "Running" and all(map(is_suspended, found)):
         changed = status.changes(plan, seen, state, now)
         return Decision(status=changed) if changed else Decision(finish=0)
-    decision = decide(replace(plan, clean_pod_policy=policy), seen, now)
+    decision = decide(plan._replace(clean_pod_policy=policy), seen, now)
     return decision if decision.finish is None else replace(decision, finish=0)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 FILE = "/mlgen/plan.json"
 """The default of MLGEN_PLAN: the file in the pod."""
@@ -16,8 +15,7 @@ OUTSIDE = (137, 143)
 """The exit codes of SIGKILL and SIGTERM, which are sent from outside."""
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(NamedTuple):
     """A Job or StatefulSet of the job."""
 
     kind: str
@@ -42,8 +40,7 @@ class Workload:
         return signal or self.retryable == ANY or code in (*OUTSIDE, *codes)
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """The start of `role` when the role `of` is `Complete` or `Ready`."""
 
     role: str
@@ -51,58 +48,58 @@ class Order:
     of: str
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The supervisor's instructions. The JSON contains the same names in camel case."""
+class Plan(NamedTuple):
+    """The supervisor's instructions.
+
+    The JSON contains the same names in camel case and in this order, without `run` and without
+    values that are the default. `plan_text` in `mlgen/objects/supervisor.py` writes it.
+    """
 
     job: str
-    run: str
+    deciding: tuple[str, ...]
+    run: str = ""
     """Identifies this run of the job: the UID of the supervisor's own Job. A status of another run
     is discarded."""
-    deciding: tuple[str, ...]
-    workloads: tuple[Workload, ...]
     decides: str = "one"
     """The deciding Jobs that must succeed: `all`, `any`, or the only `one`."""
+    workloads: tuple[Workload, ...] = ()
+    order: tuple[Order, ...] = ()
     objects: tuple[tuple[str, str], ...] = ()
     """Kinds and names of the other objects that are deleted with the workloads."""
     clean_pod_policy: str = "None"
     restart_scope: str | tuple[str, ...] = "Replica"
     backoff_limit: int = 0
+    avoid_nodes: str = ""
+    """How the gang's Jobs avoid nodes that failed: `Preferred`, `Required`, or "" for not at all.
+    """
+
+    force_delete_seconds: int = 0
+    """The seconds after its grace period until a terminating pod of a StatefulSet is deleted, even
+    if its node does not answer; 0 for never."""
     deadline_seconds: int | None = None
     ttl_seconds: int | None = None
-    order: tuple[Order, ...] = ()
-    first_delay: float = 10.0
-    """The seconds before the first restart. Doubled for each further restart, up to 300."""
-    start_failures: int = 3
-    """The limit of consecutive quick failures with the same exit code. 0 disables any limit."""
-    start_seconds: int = 60
-    """A failure is quick if the training container ran for less than this."""
-    backoff_reset_seconds: int = 3600
-    """After this time with all replicas running, earlier failures no longer count."""
-    disruptions: int = 1000
-    """The limit of restarts after disruptions without `backoff_reset_seconds` of running between
-    them. The default takes more than three days of delays alone. To reach it in a week on spot
-    nodes, the gang must be disrupted every ten minutes, and never run for an hour."""
     crashes: int = 5
     """The limit of restarts of a container that crash-loops. 0 disables this and other limits."""
     image_seconds: int = 21600
     """The limit of the time that a container cannot be started, or a volume mounted."""
     pending_seconds: int = 0
     """The limit of the time that a pod cannot be created or scheduled."""
+    start_failures: int = 3
+    """The limit of consecutive quick failures with the same exit code. 0 disables any limit."""
+    start_seconds: int = 60
+    """A failure is quick if the training container ran for less than this."""
+    disruptions: int = 1000
+    """The limit of restarts after disruptions without `backoff_reset_seconds` of running between
+    them. The default takes more than three days of delays alone. To reach it in a week on spot
+    nodes, the gang must be disrupted every ten minutes, and never run for an hour."""
+    backoff_reset_seconds: int = 3600
+    """After this time with all replicas running, earlier failures no longer count."""
     port: int = 0
     """The port of the supervisor's HTTP server; 0 for none."""
     release: str = ""
     """The Job of the pod that ends the group of the job's pods in Kueue; "" without a group."""
-    avoid_nodes: str = ""
-    """How the gang's Jobs avoid nodes that failed: `Preferred`, `Required`, or "" for not at all.
-    """
-
     in_place: bool = False
     """True if the gang restarts in its pods, see `gate`."""
-    force_delete_seconds: int = 0
-    """The seconds after its grace period until a terminating pod of a StatefulSet is deleted, even
-    if its node does not answer; 0 for never."""
-
     progress: bool = False
     """True if the supervisor receives reports of progress."""
     first_report_seconds: int = 0
@@ -111,6 +108,8 @@ class Plan:
     """The limit of the time without a report; 0 for none."""
     restart_stalled: bool = False
     """True if the gang restarts when no report arrives within a limit."""
+    first_delay: float = 10.0
+    """The seconds before the first restart. Doubled for each further restart, up to 300."""
 
     set: str = ""
     """The value of the label SET of the pods of this job's Jobs. Jobs with other values are
@@ -133,20 +132,31 @@ class Plan:
         return any(order.role == item.role for order in self.order)
 
 
-def load(text: str, run: str) -> Plan:
-    """Return the plan in a JSON text. Raises TypeError for unknown names."""
-    values = _values(json.loads(text))
+def load(text: str, run: str = "", *, strict: bool = True) -> Plan:
+    """Return the plan in a JSON text.
+
+    Args:
+        text: the JSON.
+        run: the UID of the supervisor's Job.
+        strict: raise TypeError for unknown names. Otherwise, skip them: another mlgen wrote them.
+
+    Raises:
+        AttributeError, RecursionError, TypeError, ValueError: the text is not a plan.
+    """
+    values = _values(Plan, json.loads(text), strict=strict)
     for name, kind in (("workloads", Workload), ("order", Order)):
-        values[name] = tuple(kind(**_values(item)) for item in values.get(name, ()))
+        items = values.get(name, ())
+        values[name] = tuple(kind(**_values(kind, item, strict=strict)) for item in items)
     return Plan(run=run, **values)
 
 
-def _values(document: dict[str, Any]) -> dict[str, Any]:
+def _values(kind: Any, document: dict[str, Any], *, strict: bool) -> dict[str, Any]:
     """Return a mapping with its names in snake case, and tuples in place of lists."""
-    return {
+    values = {
         re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key): _frozen(value)
         for key, value in document.items()
     }
+    return values if strict else {name: values[name] for name in kind._fields if name in values}
 
 
 def _frozen(value: Any) -> Any:

@@ -325,7 +325,7 @@ def main(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     step = Step(job, client, (env["WORKFLOW"], env["WORKFLOW_UID"]), time.sleep)
     if not arguments:
         limit, delay = int(env["BACKOFF_LIMIT"]), float(env["BACKOFF_SECONDS"])
-        job = replace(job, backoff_limit=limit, first_delay=delay)
+        job = job._replace(backoff_limit=limit, first_delay=delay)
         return report(run(step, job, client, file.parent, env))
     try:
         step.check_rights()

@@ -7,14 +7,13 @@ roles that restart together, the supervisor's plan (`mlgen/runtime/failures.py`)
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from mlgen.jobfile.model import KILLED_EXIT_CODES
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
-from mlgen.objects.supervisor import ANY, DEFAULTS, SIGNALS
 from mlgen.output.columns import duration, named
 from mlgen.output.pages import page
+from mlgen.runtime.plan import Plan, Workload
 from mlgen.show.groups import Group, spans
 from mlgen.topology import Topology
 
@@ -62,24 +61,23 @@ class _Case:
     Attributes:
         topology: the job's topology.
         group: the group.
-        plan: the supervisor's plan; {} if there is none.
+        plan: the supervisor's plan.
     """
 
     topology: Topology
     group: Group
-    plan: Object
+    plan: Plan
 
     @property
-    def retryable(self) -> Any:
-        """The exit codes after which the supervisor restarts the gang, as in its plan."""
-        names = {item["metadata"]["name"] for item in self.group.workloads}
-        planned = [item for item in self.plan.get("workloads", ()) if item["name"] in names]
-        return planned[0].get("retryable") if planned else None
+    def workload(self) -> Workload:
+        """The first workload of the group, as in the plan."""
+        name = self.group.workloads[0]["metadata"]["name"]
+        return next(item for item in self.plan.workloads if item.name == name)
 
     @property
     def scope(self) -> str:
         """The roles that restart together; "" for all of them."""
-        scope = self.plan.get("restartScope", "")
+        scope = self.plan.restart_scope
         return "" if isinstance(scope, str) else named(scope)
 
     @property
@@ -88,27 +86,35 @@ class _Case:
         return spec
 
 
-def endings(
-    topology: Topology, groups: Sequence[Group], plan: Object
-) -> tuple[list[tuple[str, ...]], str]:
-    """Return the effects of a replica's end, as a table and as two sentences.
+class Endings(NamedTuple):
+    """The effects of a replica's end.
 
-    The table has a row for each way in which a replica can end, and a column for each role. The
-    sentences list the events that restart replicas, and the events that end the job.
+    Attributes:
+        table: a heading, and a row for each way in which a replica can end. A column for each role.
+        sentences: the events that restart replicas, and the events that end the job.
+    """
+
+    table: list[tuple[str, ...]]
+    sentences: str
+
+
+def endings(topology: Topology, groups: Sequence[Group], plan: Plan) -> Endings:
+    """Return the effects of a replica's end.
 
     Args:
         topology: the job's topology.
         groups: the groups of its replicas.
-        plan: the supervisor's plan; {} if there is none.
+        plan: the supervisor's plan.
     """
     cases = [_Case(topology, group, plan) for group in groups]
     events = (0, *CODES, OOM, DISRUPTED, REJECTED, DEADLINE)
     outcomes = {event: tuple(_cell(case, event) for case in cases) for event in events}
     ends = [*_events(cases, outcomes, _is_end), *bounds(topology, plan, cases)]
     restarts = _events(cases, outcomes, _is_restart)
-    return _table(cases, outcomes), (
+    return Endings(
+        _table(cases, outcomes),
         f"Restarts after: {'; '.join(restarts) or 'nothing'}."
-        f" Ends after: {'; '.join(ends) or 'nothing'}."
+        f" Ends after: {'; '.join(ends) or 'nothing'}.",
     )
 
 
@@ -158,7 +164,7 @@ def _failed(case: _Case, code: int) -> str:
     """Return the effect of a failure of the training container."""
     role = case.group.role
     if role.restarts_together:
-        retries = _is_retryable(case.retryable, code)
+        retries = case.workload.is_retryable(code)
         return _together(case, counted=True) if retries else JOB_FAILS
     if role.serves:
         return "restarts in place"
@@ -178,14 +184,6 @@ def _actions(spec: Object, container: str, code: int) -> Iterator[str]:
             continue
         if (code in condition["values"]) == (condition["operator"] == "In"):
             yield rule["action"]
-
-
-def _is_retryable(retryable: Any, code: int) -> bool:
-    """Return True if the supervisor's plan restarts the gang after an exit code."""
-    if retryable == SIGNALS:
-        return code >= 128  # noqa: PLR2004 - 128 + the number of a signal
-    codes = retryable if isinstance(retryable, list) else []
-    return retryable == ANY or code in (*KILLED_EXIT_CODES, *codes)
 
 
 def _counted(case: _Case) -> str:
@@ -221,8 +219,7 @@ def _without_exit_code(case: _Case, *, disrupted: bool) -> str:
 
 def _together(case: _Case, *, counted: bool) -> str:
     subject = f"{case.scope} restart together" if case.scope else "all restart"
-    plan = {**DEFAULTS, **case.plan}
-    limit = plan.get("backoffLimit", 0) if counted else plan["disruptions"] or INT32_MAX
+    limit = case.plan.backoff_limit if counted else case.plan.disruptions or INT32_MAX
     return f"{subject}{_times(limit)}" if limit else JOB_FAILS
 
 
@@ -264,16 +261,12 @@ def _is_end(cell: str) -> bool:
     return cell.partition(" after ")[0] in (JOB_FAILS, ROLE_FAILS)
 
 
-UNLIMITED = {"crashes": 0, "imageSeconds": 0}
-"""The plan of a job without a supervisor."""
-
-
-def bounds(topology: Topology, plan: Object, cases: Sequence[_Case] = ()) -> list[str]:
+def bounds(topology: Topology, plan: Plan, cases: Sequence[_Case] = ()) -> list[str]:
     """Return the pod states in which the supervisor ends the job, as text.
 
     Args:
         topology: the job's topology.
-        plan: the supervisor's plan; {} if there is none.
+        plan: the supervisor's plan.
         cases: groups whose limits of restarts are added to the text.
     """
     ending = [c for c in cases if not c.group.role.serves and _is_end(_role_fails(c))]
@@ -284,7 +277,7 @@ def bounds(topology: Topology, plan: Object, cases: Sequence[_Case] = ()) -> lis
         limits=[(limit, name) for limit, name in limits if 0 < limit < INT32_MAX],
         together=bool(together),
         scope=f" of {together[0].scope}" if together and together[0].scope else "",
-        plan={**DEFAULTS, **(plan or UNLIMITED)},
+        plan=plan,
         serves=any(role.always_restarts for role in topology.roles),
     )
     return text.splitlines()

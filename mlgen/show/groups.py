@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from mlgen.checks.pods import workloads
@@ -10,9 +11,8 @@ from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.objects.labels import workload_name
 from mlgen.output.columns import columns
-from mlgen.output.summary import span
 from mlgen.result import Rendered
-from mlgen.topology import Role
+from mlgen.topology import INDEX, Role, Topology
 
 REFERENCES = {
     "secretKeyRef": "Secret",
@@ -30,6 +30,43 @@ VOLUMES = {
     "csi": ("CSI driver", "driver"),
 }
 """Volume sources → their kind in words, and the field with their name."""
+
+
+RANK_VARIABLES = ("RANK", "PADDLE_RANK", "JAX_PROCESS_ID")
+"""The variables in which frameworks pass a rank that is fixed before the replica starts."""
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A replica of a role as rendered: of `rank` if roles were merged."""
+
+    role: Role
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.role.name}-{self.index}"
+
+    @property
+    def rank(self) -> int | None:
+        """Its rank; None if the rank is not known before the replica starts."""
+        env = self.role.env
+        texts = [str(env[name]) for name in RANK_VARIABLES if name in env]
+        rank = texts[0].replace(INDEX, str(self.index)) if texts else ""
+        return int(rank) if rank.isdecimal() else None
+
+
+def replicas_of(topology: Topology) -> dict[str, dict[int, Replica]]:
+    """Return the replicas of each role by index, also of the roles that were merged into one."""
+    found: dict[str, dict[int, Replica]] = {}
+    for role in topology.roles:
+        own = found.setdefault(role.name, {})
+        own |= {index: Replica(role, index) for index in role.indexes}
+    for name, roles in topology.by_name.items():
+        left = iter(found[name].values())
+        for part in roles[0].merged:  # worker 1 is rank 2 after two masters
+            own = dict(enumerate(islice(left, topology.job.roles[part].replicas)))
+            found.setdefault(part, own)
+    return found
 
 
 @dataclass(frozen=True)
@@ -72,10 +109,7 @@ class Group:
     @property
     def indexes(self) -> str:
         """The indexes of the replicas: `0`, `0…3`."""
-        if self.role.index is not None:
-            numbers = [role.index or 0 for role in self.roles]
-            return spans(numbers)
-        return span(0, self.role.replicas - 1)
+        return spans([index for role in self.roles for index in role.indexes])
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ from mlgen.objects import supervisor
 from mlgen.objects.labels import DECIDES, ROLE, status_name
 from mlgen.output import pages
 from mlgen.output.columns import named, some
-from mlgen.output.summary import awaited, replicas_by_role, required
+from mlgen.output.summary import awaited, required
 from mlgen.result import Rendered
 from mlgen.show.exits import bounds, endings
 from mlgen.show.groups import Group, groups, ranked, table_text
@@ -28,10 +28,10 @@ def page(rendered: Rendered) -> str:
     """Return the page of one job, which ends with a line break."""
     topology, version = rendered.topology, rendered.kube_version
     objects = tuple(with_jobs(rendered.objects))
-    rows, plan = groups(rendered), {}
-    if topology.supervised or topology.job.jobset:
-        plan = supervisor.plan(topology, objects, version)
-    table, sentences = endings(topology, rows, plan)
+    rows, plan = groups(rendered), supervisor.plan(topology, objects, version)
+    if not (topology.supervised or topology.job.jobset):
+        plan = plan._replace(crashes=0, image_seconds=0, pending_seconds=0)
+    ends = endings(topology, rows, plan)
     deciding = list(_deciding(topology))
     anyone = topology.decides == "any"
     joined = " or ".join(deciding) if anyone else named(deciding)
@@ -52,15 +52,14 @@ def page(rendered: Rendered) -> str:
         ),
         deciding=joined,
         one_decides="replicas" not in joined and (anyone or len(deciding) == 1),
-        exits=table,
-        events=sentences,
+        exits=ends.table,
+        events=ends.sentences,
         lasting=list(dict.fromkeys(r.name for r in topology.roles if r.serves or r.endless)),
         plan=plan,
         starts={role.name: _start(role) for role in topology.roles if role.orders},
         states=" or ".join(bounds(topology, plan)),
         status=status_name(topology.job.name),
-        reads_jobs=sum(i["kind"] == "Job" for i in plan.get("workloads", ()))
-        > supervisor.MANY_JOBS,
+        reads_jobs=len(plan.jobs) > supervisor.MANY_JOBS,
         needs=[
             (str(item), some(item.used_by, MAX_USERS), item.command or "-")
             for item in rendered.prerequisites
@@ -74,7 +73,7 @@ def page(rendered: Rendered) -> str:
 def _table(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table of roles: requests of one replica, and the totals of all."""
     topology = rendered.topology
-    counts = replicas_by_role(topology.roles)
+    counts = topology.counts
     table = [
         (
             *(group.name, group.kind, str(group.replicas)),
@@ -134,10 +133,7 @@ def _decides(topology: Topology, role: Role) -> str:
 
 def _deciding(topology: Topology) -> Iterator[str]:
     """Yield the deciding roles, each with its deciding replicas."""
-    roles_of: dict[str, list[Role]] = {}
-    for role in topology.roles:
-        roles_of.setdefault(role.name, []).append(role)
-    for name, roles in roles_of.items():
+    for name, roles in topology.by_name.items():
         deciding = [role for role in roles if role.decides]
         if not deciding:
             continue

@@ -24,7 +24,7 @@ from mlgen.objects.labels import workload_name
 from mlgen.output import pages
 from mlgen.output.summary import span
 from mlgen.result import Rendered
-from mlgen.show.groups import referred, stored, table_text
+from mlgen.show.groups import Replica, referred, replicas_of, stored, table_text
 from mlgen.topology import Role
 
 RANDOM = "<random>"
@@ -99,43 +99,25 @@ def replica_page(jobs: Sequence[Rendered], name: str) -> str:
         count = len(jobs) or "no"
         raise ValueError(f"--replica needs a single job, but FILES contain {count}")
     (rendered,) = jobs
-    replica = _find(rendered, name) or _find(rendered, name.removeprefix(f"{rendered.job.name}-"))
+    replicas = replicas_of(rendered.topology)
+    short = name.removeprefix(f"{rendered.job.name}-")
+    replica = _find(replicas, name) or _find(replicas, short)
     if not replica:
-        listed = ", ".join(_listed(rendered))
+        every = ((role, replicas[role]) for role in rendered.topology.by_name)
+        listed = ", ".join(
+            role if len(own) == 1 else f"{role}-{span(min(own), max(own))}" for role, own in every
+        )
         raise ValueError(f'{rendered.job.name} has no replica "{name}"; write one of {listed}')
-    return _page(rendered, *replica)
+    return _page(rendered, replica.role, replica.index)
 
 
-def _find(rendered: Rendered, name: str) -> tuple[Role, int] | None:
-    """Return the topology's role of a replica, and the replica's index; None if there is none."""
-    replicas = _of_topology(rendered)
-    for role in rendered.topology.roles:
-        own, first = replicas[role.name], 0
-        for part in role.merged:  # if master and workers were merged, worker 1 is rank 2
-            end = first + rendered.job.roles[part].replicas
-            ranks = [own[rank] for rank in range(first, end) if rank in own]
-            replicas.setdefault(part, dict(enumerate(ranks)))
-            first = end
+def _find(replicas: Mapping[str, Mapping[int, Replica]], name: str) -> Replica | None:
+    """Return the replica of a name; None if there is none."""
     if len(replicas.get(name, ())) == 1:
         return next(iter(replicas[name].values()))
     role_name, _, index = name.replace("/", "-").rpartition("-")
     number = natural(index)
     return None if number is None else replicas.get(role_name, {}).get(number)
-
-
-def _of_topology(rendered: Rendered) -> dict[str, dict[int, tuple[Role, int]]]:
-    """Return the replicas of each role of the topology, by index."""
-    replicas: dict[str, dict[int, tuple[Role, int]]] = {}
-    for role in rendered.topology.roles:
-        for index in range(role.replicas) if role.index is None else [role.index]:
-            replicas.setdefault(role.name, {})[index] = role, index
-    return replicas
-
-
-def _listed(rendered: Rendered) -> Iterator[str]:
-    """Yield the names of all replicas, with ranges folded: `chief`, `worker-0…3`."""
-    for name, replicas in _of_topology(rendered).items():
-        yield name if len(replicas) == 1 else f"{name}-{span(min(replicas), max(replicas))}"
 
 
 def _page(rendered: Rendered, role: Role, index: int) -> str:

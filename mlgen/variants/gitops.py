@@ -43,7 +43,6 @@ they also have these effects:
   (https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/).
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -61,7 +60,7 @@ from mlgen.objects.labels import (
 )
 from mlgen.objects.placement import RELEASE, has_release
 from mlgen.objects.services import BOARD_LABEL
-from mlgen.objects.supervisor import PLAN, plan_text, planned, program_name
+from mlgen.objects.supervisor import PLAN, plan_text, planned, program_name, read_plan
 from mlgen.resources import table
 from mlgen.topology import Topology
 from mlgen.variants import Target, conflict
@@ -165,7 +164,7 @@ def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str])
     own_plan = planned(manifest)
     if set_hash and own_plan:
         # The tool recreates Jobs one after the other. The supervisor must ignore the old Jobs.
-        plan = {**json.loads(own_plan), "set": set_hash[SET]}
+        plan = read_plan(own_plan)._replace(set=set_hash[SET])
         return manifest | {"data": {**manifest["data"], PLAN: plan_text(plan)}}
     return manifest
 

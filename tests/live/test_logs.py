@@ -130,7 +130,7 @@ def test_a_replica_with_a_stateful_set_of_its_own():
     """Its pod has the index 0, regardless of the replica's index."""
     (job,) = validate(ROOT / "fixtures/mpi-host-network.yaml").jobs
     replica = replicas.by_index(job, "worker", 1)
-    name, labels = replica.workload, {"mlgen.dev/job": job.job.name}
+    name, labels = f"{job.job.name}-worker-1", {"mlgen.dev/job": job.job.name}
     own = {"labels": labels, "creationTimestamp": "2026"}
     of_pod = {**labels, "apps.kubernetes.io/pod-index": "0"}
     pod = {**own, "name": "p", "uid": "p", "labels": of_pod, "ownerReferences": [{"uid": "w"}]}

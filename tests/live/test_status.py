@@ -403,7 +403,7 @@ def test_on_a_terminal_watch_is_a_live_table(cluster, monkeypatch):
     monkeypatch.setenv("COLUMNS", "150")
     monkeypatch.setenv("LINES", "40")
     screen = watch.Screen(stream, color=True)
-    found = watch.looks(Kubectl(), validate("ddp.yaml").jobs, screen.tell)
+    found = watch.poll(Kubectl(), validate("ddp.yaml").jobs, screen.tell)
 
     (last,) = screen.show(found)
 
@@ -563,7 +563,7 @@ def test_an_api_server_that_does_not_come_back_is_an_error(cluster, monkeypatch)
     monkeypatch.setattr(watch, "PATIENCE", -1.0)
 
     with pytest.raises(KubectlError, match="no such host"):
-        list(watch.looks(Kubectl(), validate("ddp.yaml").jobs, print))
+        list(watch.poll(Kubectl(), validate("ddp.yaml").jobs, print))
 
 
 def test_missing_rights_are_an_error_at_once(cluster, run):

@@ -32,7 +32,7 @@ def contents():
     texts = {}
     for used in SETS:
         for step in (False, True):
-            found = archives.source(archive(dict.fromkeys(used, True), step=step))
+            found = archives.source(archive(archives.plan(used), step=step))
             assert found == found | {path: texts.get(path, found[path]) for path in found}
             texts |= found
     return texts
@@ -47,9 +47,9 @@ def test_a_module_is_the_same_program_in_the_same_lines(module):
 
 
 def test_features_and_the_step_add_their_modules():
-    least = archives.modules(archive({}))
-    every = archives.modules(archive(dict.fromkeys(FEATURES, True)))
-    step = archives.modules(archive({}, step=True))
+    least = archives.modules(archive(archives.plan()))
+    every = archives.modules(archive(archives.plan(FEATURES)))
+    step = archives.modules(archive(archives.plan(), step=True))
 
     assert {"gate", "in_place", "progress", "reports", "server", "stall"} == every - least
     assert {"attempt", "step"} == step - least
@@ -57,4 +57,4 @@ def test_features_and_the_step_add_their_modules():
 
 
 def test_the_archive_of_a_gang_restart_is_small():
-    assert len(archive({})) * 4 / 3 < 42_000
+    assert len(archive(archives.plan())) * 4 / 3 < 42_000

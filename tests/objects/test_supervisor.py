@@ -20,8 +20,8 @@ from mlgen.kubernetes.pod_security import violations
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects import build
 from mlgen.objects.program import archive
-from mlgen.objects.supervisor import DEFAULTS, plan, plan_text, rules, supervisor_objects
-from mlgen.runtime import plan as runtime_plan
+from mlgen.objects.supervisor import plan, plan_text, read_plan, rules, supervisor_objects
+from mlgen.runtime.plan import Plan, Workload, load
 from mlgen.topology import Hosts, Order, Wait
 from mlgen.version import VERSION
 
@@ -56,10 +56,10 @@ def test_only_a_supervised_job_has_a_supervisor():
 GANG = (role("worker", decides=True, gang=True),)
 MOVES = {
     "a gang": ((1, 36), GANG, None, "Preferred"),
-    "before the template may change": ((1, 35), GANG, None, None),
+    "before the template may change": ((1, 35), GANG, None, ""),
     "a user who requires it": ((1, 36), GANG, "Required", "Required"),
-    "a user who does not want it": ((1, 36), GANG, "Never", None),
-    "replicas that restart alone": ((1, 37), ROLES, "Required", None),
+    "a user who does not want it": ((1, 36), GANG, "Never", ""),
+    "replicas that restart alone": ((1, 37), ROLES, "Required", ""),
 }
 
 
@@ -69,7 +69,7 @@ def test_a_gang_avoids_nodes_where_a_suspended_job_may_get_others(case):
     policy = RunPolicy(restart_scope="All", avoid_nodes=word)
     laid_out = topology(*roles, supervised=True, run_policy=policy)
 
-    assert expected == plan(laid_out, [], KubeVersion(*version)).get("avoidNodes")
+    assert expected == plan(laid_out, [], KubeVersion(*version)).avoid_nodes
 
 
 def test_its_config_map_holds_the_archive_and_names_its_digest():
@@ -77,7 +77,7 @@ def test_its_config_map_holds_the_archive_and_names_its_digest():
 
     content = b64decode(item["binaryData"]["supervisor.pyz"])
     digest = sha256(content).hexdigest()
-    assert content == archive(json.loads(item["data"]["plan.json"]))
+    assert content == archive(read_plan(item["data"]["plan.json"]))
     assert item["metadata"]["annotations"] == {
         "mlgen.dev/program": f"mlgen:{VERSION}@sha256:{digest}"
     }
@@ -294,7 +294,7 @@ def test_the_program_reads_the_plan(roles):
     policy = RunPolicy("All", restart_scope=("worker",), ttl_seconds_after_finished=0)
     laid_out = topology(*roles, supervised=True, run_policy=policy)
 
-    loaded = runtime_plan.load(plan_text(plan(laid_out, build(laid_out))), "run")
+    loaded = load(plan_text(plan(laid_out, build(laid_out))), "run")
 
     assert [item.name for item in loaded.workloads] == [f"mnist-{each.name}" for each in roles]
     assert loaded.deciding == ("mnist-worker",)
@@ -366,11 +366,11 @@ def test_replicas_find_the_supervisor_by_the_name_of_its_service():
 @pytest.mark.parametrize("count", [10, 11])
 def test_many_jobs_are_watched_at_once_but_changed_by_name(count):
     names = [f"a-worker-{number}" for number in range(count)]
-    workloads = [{"kind": "Job", "name": name} for name in names]
+    workloads = tuple(Workload("Job", name, "worker") for name in names)
 
     jobs = [
         (rule.get("resourceNames"), rule["verbs"])
-        for rule in rules({"job": "a", "workloads": workloads})
+        for rule in rules(Plan("a", (), workloads=workloads))
         if rule["resources"] == ["jobs"]
     ]
 
@@ -378,20 +378,23 @@ def test_many_jobs_are_watched_at_once_but_changed_by_name(count):
     assert jobs == (many if count == 11 else [(names, BY_NAME)])
 
 
-def test_the_program_has_the_defaults_that_the_plan_leaves_out():
+def test_the_plan_leaves_out_the_defaults():
     policy = RunPolicy(restart_scope="All", backoff_limit=9, give_up_after=GiveUpAfter())
-    document = plan(topology(*GANG, supervised=True, run_policy=policy), [])
+    made = plan(topology(*GANG, supervised=True, run_policy=policy), [])
 
-    loaded = runtime_plan.load(plan_text(document), "run")
+    text = plan_text(made)
 
-    assert not {*DEFAULTS} & {*document}
-    assert (loaded.crashes, loaded.image_seconds) == (5, 21600)
-    assert [loaded.start_failures, loaded.start_seconds, loaded.backoff_reset_seconds] == [
-        DEFAULTS["startFailures"],
-        DEFAULTS["startSeconds"],
-        DEFAULTS["backoffResetSeconds"],
-    ]
-    assert (loaded.disruptions, loaded.ttl_seconds) == (DEFAULTS["disruptions"], None)
+    assert load(text) == made
+    names = ["job", "deciding", "workloads", "restartScope", "backoffLimit"]
+    assert [*json.loads(text)] == names
+
+
+def test_a_plan_of_another_version_of_mlgen_can_be_read():
+    text = json.dumps({"job": "a", "deciding": [], "workloads": [], "retryOom": True})
+
+    assert read_plan(text) == Plan("a", ())
+    with pytest.raises(TypeError):
+        load(text)
 
 
 @pytest.mark.parametrize("number", [0, 7])
@@ -400,14 +403,13 @@ def test_the_program_reads_the_bounds_on_restarts(number):
     policy = RunPolicy(restart_scope="All", give_up_after=bounds, backoff_reset_seconds=number)
 
     laid_out = topology(*GANG, supervised=True, run_policy=policy)
-    loaded = runtime_plan.load(plan_text(plan(laid_out, [])), "run")
+    loaded = load(plan_text(plan(laid_out, [])), "run")
 
     assert (loaded.crashes, loaded.image_seconds) == (5, 21600)
     assert [loaded.start_failures, loaded.start_seconds, loaded.disruptions] == [number] * 3
     assert loaded.backoff_reset_seconds == number
 
 
-JOB, OTHERS = {"kind": "Job", "name": "a-worker"}, [["Service", "a"]]
 BY_NAME = ["get", "list", "watch", "patch"]
 
 
@@ -444,7 +446,10 @@ def test_it_may_change_the_objects_of_the_job_by_name_and_read_pods(policy, more
 
 
 def test_it_may_also_patch_and_delete_what_it_gives_a_time_to_live():
-    _, services, *_ = rules({"job": "a", "workloads": [JOB], "objects": OTHERS, "ttlSeconds": 0})
+    job = Workload("Job", "a-worker", "worker")
+    _, services, *_ = rules(
+        Plan("a", (), workloads=(job,), objects=(("Service", "a"),), ttl_seconds=0)
+    )
 
     assert (services["resourceNames"], services["verbs"]) == (["a"], ["get", "patch", "delete"])
 

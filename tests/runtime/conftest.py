@@ -8,22 +8,18 @@ import pytest
 
 from mlgen.objects.program import FEATURES, archive
 
-FIELDS = {"port": "port", "inPlace": "in_place", "progress": "progress"}
-"""The attributes of a plan by their names in the file."""
-
 PACKAGE = "mlgen.runtime"
 
 
 @pytest.fixture(autouse=True)
 def only_modules_of_the_archive(monkeypatch):
     """Let an import in a function fail if the archive for its plan does not have the module."""
-    assert FIELDS.keys() == FEATURES.keys()
     original, found = builtins.__import__, {}
 
     def modules(plan):
-        used = tuple(name for name, field in FIELDS.items() if getattr(plan, field))
+        used = tuple(name for name in FEATURES if getattr(plan, name))
         if used not in found:
-            found[used] = archives.modules(archive(dict.fromkeys(used, True)))
+            found[used] = archives.modules(archive(archives.plan(used)))
         return found[used]
 
     def imported(name, names=None, local=None, fromlist=(), level=0):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from random import Random
@@ -174,8 +173,8 @@ class History(Faults):
         random = self.random
         n = random.choice((2, 3, 4) if self.shape == "elastic" else (1, 2, 3, 4))
         rule = "any" if self.calm else random.choice(("any", "any", ">=128", (137, 138), None))
-        worker = replace(WORKER, replicas=n, retryable=rule)
-        master = replace(MASTER, retryable=rule)
+        worker = WORKER._replace(replicas=n, retryable=rule)
+        master = MASTER._replace(retryable=rule)
         plan = Plan(
             job="mnist",
             run="run-2",
@@ -194,7 +193,7 @@ class History(Faults):
             pending_seconds=0 if self.calm else random.choice((0, 0, 600)),
         )
         if plan.clean_pod_policy == "All" or plan.ttl_seconds:
-            plan = replace(plan, objects=(("Service", "mnist"), ("Service", "mnist-x")))
+            plan = plan._replace(objects=(("Service", "mnist"), ("Service", "mnist-x")))
         changes = {
             "worker": {},
             "elastic": {},
@@ -219,12 +218,12 @@ class History(Faults):
             server = (SERVER,) if self.shape == "replica" else ()
             changes |= {"restart_scope": "Replica", "workloads": (master, worker, *server)}
             changes["in_place"] = False
-        return replace(plan, **changes)
+        return plan._replace(**changes)
 
     def make_initializer(self, rule):
         replicas = self.random.choice((1, 1, 3))
-        return replace(
-            INITIALIZER, replicas=replicas, retryable=self.random.choice(("alone", rule))
+        return INITIALIZER._replace(
+            replicas=replicas, retryable=self.random.choice(("alone", rule))
         )
 
     def make_cluster(self):

@@ -25,19 +25,12 @@ def granted(plan):
     """Return the permissions in the Role of a supervisor with this plan."""
     from mlgen.objects.supervisor import rules  # not in the program: see archived.py
 
-    document = {
-        "job": plan.job,
-        "workloads": [{"kind": item.kind, "name": item.name} for item in plan.workloads],
-        "objects": plan.objects,
-        "cleanPodPolicy": plan.clean_pod_policy,
-        **({} if plan.ttl_seconds is None else {"ttlSeconds": plan.ttl_seconds}),
-    }
     sets = [item for item in plan.workloads if item.kind == "StatefulSet"]
     pods = [f"{item.name}-{number}" for item in sets for number in range(item.replicas)]
     pods = pods if plan.force_delete_seconds else []
     return {
         (verb, each, name)
-        for rule in rules(document, pods)
+        for rule in rules(plan, pods)
         for verb in rule["verbs"]
         for each in rule["resources"]
         for name in rule.get("resourceNames", [""])

@@ -10,8 +10,8 @@ import threading
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import archives
 import pytest
-from archives import LOADER
 from support import missing
 from test_pythons import interpreter
 
@@ -342,7 +342,7 @@ def port(server, certificates, account, monkeypatch):
 
 
 REQUESTS = f"""
-{LOADER}
+{archives.LOADER}
 from mlgen.runtime import api
 certificates, port, account = sys.argv[1:]
 api.ACCOUNT = pathlib.Path(account)
@@ -366,7 +366,7 @@ def test_every_python_accepts_certificates_without_key_identifiers(  # noqa: PLR
     server.answers.append(answer(JOB))
     from mlgen.objects.program import archive  # not in the program: see archived.py
 
-    (tmp_path / "supervisor.pyz").write_bytes(archive({}))
+    (tmp_path / "supervisor.pyz").write_bytes(archive(archives.plan()))
     command = [program, "-c", REQUESTS, "supervisor.pyz", certificates, str(port), account]
 
     run = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)

@@ -29,6 +29,7 @@ SETS = [
 WORKLOADS = [{"kind": "Job", "name": "mnist-worker", "role": "worker", "retryable": "any"}]
 PLAN = {"job": "mnist", "deciding": ["mnist-worker"], "workloads": WORKLOADS}
 GANG = {**PLAN, "restartScope": ["worker"], "backoffLimit": 1}
+NAMES = {"in_place": "inPlace"}
 
 (CONTAINER, CLEAN) = (
     item["container"]
@@ -65,7 +66,7 @@ def written(tmp_path):
 
     def write(plan=(), **options):
         path = tmp_path / "supervisor.pyz"
-        path.write_bytes(archive(dict.fromkeys(plan, True), **options))
+        path.write_bytes(archive(archives.plan(plan), **options))
         return path
 
     return write
@@ -121,11 +122,11 @@ def test_an_archive_has_the_features_of_its_plan_alone(used):
     without = {"gate", "in_place", "progress", "reports", "server", "stall", "step", "attempt"}
     needed = {
         "port": {"server"},
-        "inPlace": {"gate", "in_place"},
+        "in_place": {"gate", "in_place"},
         "progress": {"progress", "reports", "server", "stall"},
     }
 
-    found = archives.modules(archive(dict.fromkeys(used, True)))
+    found = archives.modules(archive(archives.plan(used)))
 
     assert found == (every - without).union(*(needed[name] for name in used))
 
@@ -138,10 +139,10 @@ STEP |= {"BACKOFF_LIMIT": "0", "BACKOFF_SECONDS": "1"}
 def test_each_supervisor_watches_and_asks(python, written, served, account, used):  # noqa: F811
     """It ends because the namespace is being deleted, as soon as all its threads have started."""
     (own,) = free_ports(1)
-    values = {"port": own, "inPlace": True, "progress": True}
+    values = {"port": own, "in_place": True, "progress": True}
     path = written(used)
     plan = path.with_name("plan.json")
-    plan.write_text(json.dumps({**GANG, **{name: values[name] for name in used}}))
+    plan.write_text(json.dumps(GANG | {NAMES.get(name, name): values[name] for name in used}))
     begin = f"from mlgen.runtime import api\napi.ACCOUNT = pathlib.Path({str(account)!r})\n"
     env = {"MLGEN_PLAN": str(plan), "MLGEN_RUN": "uid", **served.address}
 

@@ -25,9 +25,9 @@ GANG = Plan(
     backoff_limit=1,
     start_failures=0,
 )
-REPLICA = replace(GANG, restart_scope="Replica")
-TOGETHER = replace(
-    REPLICA, deciding=("mnist-worker", "mnist-evaluator"), workloads=(WORKER, EVALUATOR)
+REPLICA = GANG._replace(restart_scope="Replica")
+TOGETHER = REPLICA._replace(
+    deciding=("mnist-worker", "mnist-evaluator"), workloads=(WORKER, EVALUATOR)
 )
 RUNNING = State("r", uid="mnist-worker", first=NOW - 60, started=NOW - 60)
 STOPPING = replace(RUNNING, phase="Stopping")
@@ -187,37 +187,37 @@ ENDS = {
         (124, "DeadlineExceeded"),
     ),
     "another role failed": (
-        replace(REPLICA, workloads=(WORKER, EVALUATOR)),
+        REPLICA._replace(workloads=(WORKER, EVALUATOR)),
         seen(evaluator=job("mnist-evaluator", conditions=["Failed"])),
         (143, "Why"),
     ),
     "another role failed, and that is tolerated": (
-        replace(REPLICA, workloads=(WORKER, replace(EVALUATOR, tolerates_failure=True))),
+        REPLICA._replace(workloads=(WORKER, EVALUATOR._replace(tolerates_failure=True))),
         seen(evaluator=job("mnist-evaluator", conditions=["Failed"])),
         None,
     ),
     "all: one of two": (
-        replace(TOGETHER, decides="all"),
+        TOGETHER._replace(decides="all"),
         seen(worker=done("Complete"), evaluator=job("mnist-evaluator")),
         None,
     ),
     "any: one of two": (
-        replace(TOGETHER, decides="any"),
+        TOGETHER._replace(decides="any"),
         seen(worker=done("Complete"), evaluator=job("mnist-evaluator")),
         (0, "JobSucceeded"),
     ),
     "any: one of two failed": (
-        replace(TOGETHER, decides="any"),
+        TOGETHER._replace(decides="any"),
         seen(worker=done("Failed"), evaluator=job("mnist-evaluator")),
         None,
     ),
     "any: both failed": (
-        replace(TOGETHER, decides="any"),
+        TOGETHER._replace(decides="any"),
         seen(worker=done("Failed"), evaluator=job("mnist-evaluator", conditions=["Failed"])),
         (143, "Why"),
     ),
-    "deadline": (replace(GANG, deadline_seconds=60), seen(), (124, "DeadlineExceeded")),
-    "before the deadline": (replace(GANG, deadline_seconds=61), seen(), None),
+    "deadline": (GANG._replace(deadline_seconds=60), seen(), (124, "DeadlineExceeded")),
+    "before the deadline": (GANG._replace(deadline_seconds=61), seen(), None),
     "deleted by hand": (GANG, seen(worker={}, ps=None), (1, "JobDeleted")),
     "deleted, but a finalizer keeps it": (GANG, held(deletionTimestamp=NOW), (1, "JobDeleted")),
     "only a finalizer": (GANG, held(), None),
@@ -226,32 +226,32 @@ ENDS = {
     "not created yet": (GANG, seen(ps=None, state=State("r", first=NOW - 600)), None),
     "never created": (GANG, seen(ps=None, state=State("r", first=NOW - 601)), (1, "JobNotCreated")),
     "crash-loops": (
-        replace(REPLICA, crashes=5),
+        REPLICA._replace(crashes=5),
         seen(pod("ps-0", "mnist-ps", waiting="CrashLoopBackOff", restarts=5, last=3)),
         (3, "CrashLoopBackOff"),
     ),
     "a Job that crash-loops has a limit of its own": (
-        replace(REPLICA, crashes=5),
+        REPLICA._replace(crashes=5),
         seen(pod(waiting="CrashLoopBackOff", restarts=5)),
         None,
     ),
     "crashed too few times": (
-        replace(REPLICA, crashes=5),
+        REPLICA._replace(crashes=5),
         seen(pod("ps-0", "mnist-ps", waiting="CrashLoopBackOff", restarts=4)),
         None,
     ),
     "no image": (
-        replace(REPLICA, image_seconds=50),
+        REPLICA._replace(image_seconds=50),
         seen(pod(phase="Pending", waiting="ImagePullBackOff")),
         (1, "ImagePullBackOff"),
     ),
     "an image of an init container, a moment ago": (
-        replace(REPLICA, image_seconds=70),
+        REPLICA._replace(image_seconds=70),
         seen(pod(phase="Pending", waiting="ErrImagePull", init=True)),
         None,
     ),
     "unschedulable": (
-        replace(REPLICA, pending_seconds=50),
+        REPLICA._replace(pending_seconds=50),
         seen(pod(phase="Pending", empty=True, age=99, conditions={"PodScheduled": "False"})),
         (1, "Unschedulable"),
     ),
@@ -261,7 +261,7 @@ ENDS = {
         None,
     ),
     "pods are passed over that have ended or are deleted": (
-        replace(REPLICA, crashes=1),
+        REPLICA._replace(crashes=1),
         seen(
             pod(phase="Failed", code=1),
             pod("w-1", deleted=0, waiting="CrashLoopBackOff", restarts=9),
@@ -269,27 +269,27 @@ ENDS = {
         None,
     ),
     "pods cannot be created": (
-        replace(REPLICA, pending_seconds=50),
+        REPLICA._replace(pending_seconds=50),
         seen(worker={"active": 1}, state=replace(RUNNING, short=NOW - 51)),
         (1, "PodsNotCreated"),
     ),
     "a Job may be backing off": (
-        replace(REPLICA, pending_seconds=50),
+        REPLICA._replace(pending_seconds=50),
         seen(worker={"active": 1, "failed": 1}, state=replace(RUNNING, short=NOW - 600)),
         None,
     ),
     "a StatefulSet waits for a pod on a lost node": (
-        replace(REPLICA, pending_seconds=50),
+        REPLICA._replace(pending_seconds=50),
         seen(pod("ps-0", "mnist-ps", deleted=-91), state=replace(RUNNING, short=NOW - 51)),
         (1, "PodsNotCreated"),
     ),
     "a pod on a lost node does not hold up a Job": (
-        replace(REPLICA, pending_seconds=50),
+        REPLICA._replace(pending_seconds=50),
         seen(pod(deleted=-91), state=replace(RUNNING, short=NOW - 51)),
         None,
     ),
     "pods have been created": (
-        replace(REPLICA, pending_seconds=50),
+        REPLICA._replace(pending_seconds=50),
         seen(state=replace(RUNNING, short=NOW - 51)),
         None,
     ),
@@ -337,13 +337,13 @@ OBSTACLES = {
 @pytest.mark.parametrize("field", OBSTACLES)
 def test_a_bound_is_named_with_what_has_exceeded_it(field):
     blocked, text = OBSTACLES[field]
-    plan = replace(REPLICA, crashes=5, image_seconds=50, pending_seconds=50)
+    plan = REPLICA._replace(crashes=5, image_seconds=50, pending_seconds=50)
 
     assert after(plan, seen(blocked)).message == text + BOUND + field.split()[0]
 
 
 def test_pods_that_are_not_created_are_named():
-    plan = replace(REPLICA, pending_seconds=50)
+    plan = REPLICA._replace(pending_seconds=50)
     what = seen(worker={"active": 1}, state=replace(RUNNING, short=NOW - 51))
 
     assert after(plan, what).message == (
@@ -356,7 +356,7 @@ def test_an_image_has_its_time_after_the_init_container_before_it():
     end = {"terminated": {"exitCode": 0, "finishedAt": stamp(NOW - 49)}}
     blocked["status"]["initContainerStatuses"] = [{"name": "data", "state": end}]
     blocked = made("Pod", blocked)
-    plan = replace(REPLICA, image_seconds=50)
+    plan = REPLICA._replace(image_seconds=50)
 
     assert after(plan, seen(blocked)).phase == "Running"
     assert after(plan, seen(blocked), NOW + 2).reason == "ErrImagePull"
@@ -606,7 +606,7 @@ def test_the_reason_of_a_refused_restart_after_a_disruption():
 
 
 def test_back_off_doubles_up_to_five_minutes():
-    plan = replace(GANG, backoff_limit=100)
+    plan = GANG._replace(backoff_limit=100)
     delays = []
     for spent in (0, 1, 2, 3, 4, 5, 6, 50):
         start = replace(STOPPING, spent=spent)
@@ -628,7 +628,7 @@ def test_failures_before_a_long_healthy_run_do_not_count(hours, expected):
 def test_failures_count_for_ever_without_a_reset():
     start = replace(SPENT, running=NOW - 1e6)
 
-    assert after(replace(GANG, backoff_reset_seconds=0), seen(W0, state=start)).spent == 1
+    assert after(GANG._replace(backoff_reset_seconds=0), seen(W0, state=start)).spent == 1
 
 
 @pytest.mark.parametrize("conditions", [{}, DRAINED])
@@ -654,7 +654,7 @@ def test_a_pod_that_exceeds_its_own_limit_has_failed(limit, code, conditions):
 def test_a_pod_that_exceeds_its_own_limit_soon_after_each_start_ends_the_job_early():
     evicted = pod(phase="Failed", code=143, ran=30, evicted=EVICTED["a container"])
     state = replace(STOPPING, quick=2, quick_code=137)
-    plan = replace(GANG, start_failures=3, backoff_limit=100)
+    plan = GANG._replace(start_failures=3, backoff_limit=100)
 
     assert after(plan, seen(evicted, state=state, **QUIET)).reason == "StartFailed"
 
@@ -668,8 +668,8 @@ def test_a_pod_that_exceeds_its_own_limit_soon_after_each_start_ends_the_job_ear
 
 
 def test_a_replica_that_restarts_alone_and_exceeds_its_own_limit_does_not_restart_the_gang():
-    server = replace(SERVER, retryable="alone")
-    plan = replace(GANG, workloads=(WORKER, server))
+    server = SERVER._replace(retryable="alone")
+    plan = GANG._replace(workloads=(WORKER, server))
     for text, phase in ((EVICTED["an emptyDir"], "Running"), (SHORT, "Stopping")):
         conditions = {} if phase == "Running" else DRAINED
         evicted = pod("ps-0", "mnist-ps", "Failed", code=137, evicted=text, conditions=conditions)
@@ -677,8 +677,8 @@ def test_a_replica_that_restarts_alone_and_exceeds_its_own_limit_does_not_restar
 
 
 def test_a_replica_that_awaits_one_that_has_succeeded_ends_the_job():
-    item = replace(WORKER, awaits=(("mnist-worker", 0, 1),))
-    plan = replace(REPLICA, workloads=(item, SERVER))
+    item = WORKER._replace(awaits=(("mnist-worker", 0, 1),))
+    plan = REPLICA._replace(workloads=(item, SERVER))
     late = pod("w-1", phase="Pending", init=True)
     status = late["status"]["initContainerStatuses"][0]
     status.update(name="wait-for-peers", state={"running": {"startedAt": stamp(NOW - 100)}})
@@ -711,7 +711,7 @@ def test_disruptions_have_a_bound_by_default():
         "w-0 on n was disrupted: DisruptionTarget after 1000 disruptions with less than 3600 s of"
         " running between them (runPolicy.giveUpAfter.disruptions)"
     )
-    never = replace(GANG, disruptions=0)
+    never = GANG._replace(disruptions=0)
     assert after(never, seen(lost, state=states[1], **QUIET)).phase == "BackingOff"
 
 
@@ -719,9 +719,9 @@ def test_disruptions_have_a_bound_if_the_user_sets_one():
     lost = pod(phase="Failed", conditions=DRAINED)
     what = seen(lost, state=replace(SPENT, phase="Stopping"), **QUIET)
 
-    state = after(replace(GANG, disruptions=2), what)
+    state = after(GANG._replace(disruptions=2), what)
 
-    assert after(replace(GANG, disruptions=3), what).phase == "BackingOff"
+    assert after(GANG._replace(disruptions=3), what).phase == "BackingOff"
     assert "TooManyDisruptions" == state.reason
     assert state.message.startswith("w-0 on n was disrupted: DisruptionTarget after 2 disruptions")
 
@@ -738,7 +738,7 @@ QUICK = {
 @pytest.mark.parametrize("case", QUICK)
 def test_a_program_that_cannot_start_is_stopped(case):
     end, (quick, last), reason = QUICK[case]
-    plan = replace(GANG, backoff_limit=9, start_failures=3)
+    plan = GANG._replace(backoff_limit=9, start_failures=3)
     start = replace(STOPPING, quick=quick, quick_code=last)
 
     state = after(plan, seen(pod(phase="Failed", **end), state=start, **QUIET))
@@ -786,7 +786,7 @@ def test_a_pod_that_remains_of_an_earlier_attempt_is_no_member():
     assert ("w-1",) == after(GANG, seen(lost, pod("w-1"), state=state)).members
 
 
-AVOIDING = replace(GANG, avoid_nodes="Preferred", backoff_limit=9)
+AVOIDING = GANG._replace(avoid_nodes="Preferred", backoff_limit=9)
 AVOIDED = {
     "the first": ("", "b", "b"),
     "the last one first": ("a", "b", "b a"),
@@ -914,7 +914,7 @@ def test_nodes_are_excluded_from_every_term(case):
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}} if terms else None
     start = replace(RUNNING, phase="Starting", avoid="b a", old=("w-0",))
     worker = {**STOPPED, "template": {"affinity": affinity}}
-    plan = replace(AVOIDING, avoid_nodes="Required")
+    plan = AVOIDING._replace(avoid_nodes="Required")
     what = settled(seen(W0, state=start, worker=worker, ps=server(0, 0)), plan)
 
     more = decide(plan, what, NOW).actions[0].more
@@ -925,7 +925,7 @@ def test_nodes_are_excluded_from_every_term(case):
     assert {REQUIRED: {"nodeSelectorTerms": new}} == found
 
 
-FORCE = replace(GANG, force_delete_seconds=90)
+FORCE = GANG._replace(force_delete_seconds=90)
 LATE = {
     "too late": (FORCE, pod("ps-0", "mnist-ps", deleted=-121), ["ps-0"]),
     "not yet": (FORCE, pod("ps-0", "mnist-ps", deleted=-120), []),
@@ -933,7 +933,7 @@ LATE = {
     "of a Job": (FORCE, pod(deleted=-200), []),
     "of an earlier object": (FORCE, pod("ps-0", "mnist-ps-old", deleted=-121), []),
     "without permission": (GANG, pod("ps-0", "mnist-ps", deleted=-121), []),
-    "without a gang": (replace(FORCE, restart_scope="Replica"), "too late", ["ps-0"]),
+    "without a gang": (FORCE._replace(restart_scope="Replica"), "too late", ["ps-0"]),
 }
 
 
@@ -951,7 +951,7 @@ def test_a_pod_of_a_lost_node_is_deleted_after_its_time(case):
 
 def test_the_next_look_is_when_a_pod_is_deleted():
     found = pod("ps-0", "mnist-ps", deleted=-110)
-    plan = replace(FORCE, restart_scope="Replica")
+    plan = FORCE._replace(restart_scope="Replica")
 
     assert NOW + 10 == decide(plan, settled(seen(found), plan), NOW).wake
 
@@ -959,7 +959,7 @@ def test_the_next_look_is_when_a_pod_is_deleted():
 def test_a_pod_that_a_finalizer_keeps_does_not_end_the_job():
     what = replace(seen(pod("ps-0", "mnist-ps", deleted=-121)), refused={"ps-0": "kept"})
 
-    assert after(replace(FORCE, restart_scope="Replica"), what).phase == "Running"
+    assert after(FORCE._replace(restart_scope="Replica"), what).phase == "Running"
 
 
 def test_a_job_is_suspended_where_it_is():
@@ -995,7 +995,7 @@ def test_a_gang_that_stops_is_suspended():
 
 
 def test_only_the_named_roles_are_a_gang():
-    plan = replace(GANG, restart_scope=("worker",))
+    plan = GANG._replace(restart_scope=("worker",))
 
     assert [("Job", {"suspend": True})] == specs(
         decide(plan, settled(seen(W0, state=STOPPING), plan), NOW).actions
@@ -1016,8 +1016,8 @@ ORDERS = {
 
 @pytest.mark.parametrize(("until", "case"), ORDERS)
 def test_order(until, case):
-    plan = replace(
-        REPLICA, workloads=(WORKER, EVALUATOR), order=(Order("worker", until, "evaluator"),)
+    plan = REPLICA._replace(
+        workloads=(WORKER, EVALUATOR), order=(Order("worker", until, "evaluator"),)
     )
     first = {
         "not yet": job("mnist-evaluator", ready=1),
@@ -1032,8 +1032,8 @@ def test_order(until, case):
     assert expected == specs(decide(plan, what, NOW).actions)
 
 
-ORDERED = replace(
-    GANG, workloads=(WORKER, EVALUATOR), order=(Order("worker", "Complete", "evaluator"),)
+ORDERED = GANG._replace(
+    workloads=(WORKER, EVALUATOR), order=(Order("worker", "Complete", "evaluator"),)
 )
 
 
@@ -1084,7 +1084,7 @@ def test_a_role_that_waits_does_not_hold_up_the_start():
 
 
 def test_a_role_that_is_restarted_alone_stops_the_gang_only_if_it_is_disrupted():
-    plan = replace(GANG, workloads=(replace(WORKER, retryable="alone"), SERVER))
+    plan = GANG._replace(workloads=(WORKER._replace(retryable="alone"), SERVER))
     drained = pod("w-1", conditions={"DisruptionTarget": "True"})
 
     rejected = pod("w-1", phase="Failed", empty=True, rejected="OutOfcpu")
@@ -1122,7 +1122,7 @@ def test_servers_are_not_started_before_a_job_that_its_user_has_suspended():
 
 
 def test_the_deadline_starts_again_when_its_user_resumes_the_job():
-    plan = replace(REPLICA, deadline_seconds=60)
+    plan = REPLICA._replace(deadline_seconds=60)
     suspended = after(plan, seen(worker=HELD))
 
     assert ("Running", 0.0) == (suspended.phase, suspended.started)
@@ -1130,7 +1130,7 @@ def test_the_deadline_starts_again_when_its_user_resumes_the_job():
 
 
 def test_another_supervisor_of_the_same_training_goes_on():
-    plan = replace(GANG, run="new")
+    plan = GANG._replace(run="new")
     what = settled(seen(W0, state=replace(STOPPING, restarts=1)), plan)
     state = load(what.status, "new")
 
@@ -1139,14 +1139,14 @@ def test_another_supervisor_of_the_same_training_goes_on():
 
 
 def test_a_role_without_replicas_is_left_alone():
-    plan = replace(REPLICA, workloads=(WORKER, replace(SERVER, replicas=0)))
+    plan = REPLICA._replace(workloads=(WORKER, SERVER._replace(replicas=0)))
     what = settled(seen(ps=server(0, 0)), plan)
 
     assert () == decide(plan, what, NOW).actions
 
 
 def test_the_record_at_the_end_is_without_the_pods_that_were_stopped():
-    plan = replace(GANG, clean_pod_policy="Running")
+    plan = GANG._replace(clean_pod_policy="Running")
     ended = settled(seen(worker=done("Complete", active=0, succeeded=2)), plan)
     gone = replace(ended, workloads=dict.fromkeys(ended.workloads))
 
@@ -1186,7 +1186,7 @@ CLEAN = {
 @pytest.mark.parametrize("name", CLEAN)
 def test_cleaning(name):
     policy, state, what, expected = CLEAN[name]
-    plan = replace(GANG, clean_pod_policy=policy, objects=(("Service", "mnist"),))
+    plan = GANG._replace(clean_pod_policy=policy, objects=(("Service", "mnist"),))
     what = settled(replace(what, status={"state": state.text()}), plan)
 
     decision = decide(plan, what, NOW)
@@ -1209,7 +1209,7 @@ def test_a_pod_that_has_ended_and_is_held_by_a_finalizer_is_not_on_a_lost_node()
     assert ["Error", "NodeLost"] == [cause.reason for cause in causes]
 
 
-GROUP = replace(REPLICA, release="mnist-kueue", workloads=(WORKER, replace(SERVER, kind="Job")))
+GROUP = REPLICA._replace(release="mnist-kueue", workloads=(WORKER, SERVER._replace(kind="Job")))
 OVER = replace(SUCCEEDED, ended=NOW - 5)
 
 
@@ -1218,7 +1218,7 @@ def in_group(*pods, release=None, state=OVER):
     release = job("mnist-kueue", suspend=True) if release is None else release
     stopped = job("mnist-ps", **STOPPED)
     what = seen(*pods, state=state, worker={"conditions": ["Complete"]}, ps=stopped, kueue=release)
-    plan = replace(GROUP, clean_pod_policy="Running")
+    plan = GROUP._replace(clean_pod_policy="Running")
     return decide(plan, settled(what, plan), NOW)
 
 
@@ -1268,7 +1268,7 @@ def test_a_group_that_has_ended_is_left_alone(pods, release):
 
 
 def test_the_jobs_of_a_group_are_deleted_after_its_end():
-    plan = replace(GROUP, clean_pod_policy="All")
+    plan = GROUP._replace(clean_pod_policy="All")
     what = seen(held("Failed"), state=OVER, ps=job("mnist-ps", **STOPPED))
     what.workloads["mnist-worker"] = job(conditions=["Complete"])
 
@@ -1283,7 +1283,7 @@ def test_the_jobs_of_a_group_are_deleted_after_its_end():
 
 
 def test_the_time_to_live_is_that_of_the_supervisors_job():
-    plan = replace(GANG, ttl_seconds=100, objects=(("Service", "mnist"),))
+    plan = GANG._replace(ttl_seconds=100, objects=(("Service", "mnist"),))
     what = settled(seen(worker=done("Complete"), state=SUCCEEDED), plan)
     decision = decide(plan, what, NOW)
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "mnist-supervisor", "uid": "r"}
@@ -1302,7 +1302,7 @@ def test_the_time_to_live_is_that_of_the_supervisors_job():
 
 
 def test_the_objects_of_the_next_run_are_left_alone():
-    plan = replace(GANG, clean_pod_policy="All")
+    plan = GANG._replace(clean_pod_policy="All")
     what = settled(seen(state=replace(ENDED, uid="earlier")), plan)
 
     assert ((), 1) == (decide(plan, what, NOW).actions, decide(plan, what, NOW).finish)
@@ -1395,7 +1395,7 @@ mlgen_job_completion_time_seconds{{job="mnist"}} {NOW:.0f}
 
 def test_an_event_of_each_condition_that_holds():
     restarting = settled(seen(W0))
-    both = replace(GANG, deciding=("mnist-worker", "mnist-ps"))
+    both = GANG._replace(deciding=("mnist-worker", "mnist-ps"))
     found = list(events(GANG, restarting, "team"))
 
     assert [("Normal", "JobCreated"), ("Warning", "JobRestarting")] == [
@@ -1426,13 +1426,13 @@ def test_the_failure_of_an_earlier_version_had_no_node():
 
 
 def test_the_next_look_is_at_the_deadline():
-    plan = replace(GANG, deadline_seconds=100)
+    plan = GANG._replace(deadline_seconds=100)
 
     assert NOW + 40 == decide(plan, settled(seen(pod()), plan), NOW).wake
 
 
 def test_what_is_pending_is_looked_at_again_though_nothing_happens():
-    plan = replace(GANG, pending_seconds=30)
+    plan = GANG._replace(pending_seconds=30)
 
     assert NOW + 30 == decide(plan, settled(seen(pod()), plan), NOW).wake
 

@@ -14,7 +14,7 @@ from mlgen.runtime.gate import Gate
 from mlgen.runtime.memory import Pods
 from mlgen.runtime.status import load
 
-PLAN = replace(GANG, workloads=GANG.workloads[:1], in_place=True, avoid_nodes="Preferred")
+PLAN = GANG._replace(workloads=GANG.workloads[:1], in_place=True, avoid_nodes="Preferred")
 FAILED = pod("w-0", code=139, restarts=1)
 OTHER = pod("w-1", node="m")
 STOPPING = replace(RUNNING, phase="Stopping", in_place=True, until=NOW + 60)
@@ -83,7 +83,7 @@ def test_new_pods_may_restart_in_place_on_a_node_that_failed_before():
 
 
 def test_without_avoided_nodes_a_node_may_fail_again():
-    plan = replace(PLAN, avoid_nodes="")
+    plan = PLAN._replace(avoid_nodes="")
 
     assert after(plan, seen(FAILED, OTHER, state=replace(RUNNING, failed="n"))).in_place
 

@@ -21,8 +21,8 @@ from mlgen.runtime.status import metrics
 from mlgen.runtime.supervise import answer
 from mlgen.runtime.times import stamp
 
-PLAN = replace(GANG, progress=True, port=1)
-LIMITED = replace(PLAN, stalled_seconds=600)
+PLAN = GANG._replace(progress=True, port=1)
+LIMITED = PLAN._replace(stalled_seconds=600)
 LOSS = {"name": "loss", "value": "0.23"}
 TRAINER = {
     "trainerStatus": {
@@ -255,8 +255,8 @@ def test_a_job_for_each_replica_numbers_them():
     item = Workload("Job", "a-b-worker-3", "worker")
 
     assert "worker-3" == cluster.replica("a-b", item, pod())
-    assert "worker-0" == cluster.replica("a-b", replace(item, name="a-b-worker"), pod())
-    assert "worker-7" == cluster.replica("a-b", replace(item, name="a-b-worker"), pod(index=7))
+    assert "worker-0" == cluster.replica("a-b", item._replace(name="a-b-worker"), pod())
+    assert "worker-7" == cluster.replica("a-b", item._replace(name="a-b-worker"), pod(index=7))
 
 
 def test_reports_of_other_attempts_and_of_pods_that_are_gone_do_not_count(found, clock):

@@ -6,7 +6,6 @@ invariant of `history` was broken.
 
 import os
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from runtime import rights
@@ -109,7 +108,7 @@ ALWAYS = {
 def test_a_program_that_always_fails_ends_the_job(case, seed):
     calm, expected = ALWAYS[case]
     history = History(seed, calm)
-    history.plan = history.ledger.plan = replace(history.plan, start_failures=3)
+    history.plan = history.ledger.plan = history.plan._replace(start_failures=3)
 
     assert [] == history.run()
 
@@ -162,7 +161,7 @@ and a minute for each restart."""
 )
 def test_no_clock_ends_or_delays_a_job(case, seed, dies):
     history = History(seed, CLOCKED)
-    history.plan = history.ledger.plan = replace(history.plan, deadline_seconds=LIMIT)
+    history.plan = history.ledger.plan = history.plan._replace(deadline_seconds=LIMIT)
     at = 1 + 47 * seed
     history.world.after(at, CLOCKS[case], history)
     if dies:

@@ -24,9 +24,9 @@ from mlgen.runtime.progress import Progress, stored_text
 from mlgen.runtime.status import events, is_stalled, load, stamp
 
 LIMITS = {"progress": True, "first_report_seconds": 600, "stalled_seconds": 100}
-PLAN = replace(GANG, **LIMITS)
-RESTART = replace(PLAN, restart_stalled=True)
-ALONE = replace(REPLICA, **LIMITS)
+PLAN = GANG._replace(**LIMITS)
+RESTART = PLAN._replace(restart_stalled=True)
+ALONE = REPLICA._replace(**LIMITS)
 
 SINCE = replace(RUNNING, running=NOW - 1000)
 PODS = (pod("w-0"), pod("w-1"), pod("ps-0", "mnist-ps"))
@@ -44,12 +44,12 @@ def after(plan, what, now=NOW):
 STALLS = {
     "no report for too long": (PLAN, at(), True),
     "a report in time": (PLAN, at(replace(HEARD, last=NOW - 99)), False),
-    "no limit": (replace(PLAN, stalled_seconds=0), at(), False),
-    "no progress": (replace(PLAN, progress=False), at(), False),
+    "no limit": (PLAN._replace(stalled_seconds=0), at(), False),
+    "no progress": (PLAN._replace(progress=False), at(), False),
     "never a report": (PLAN, at(Progress(NOW - 600)), True),
     "never a report, but soon enough": (PLAN, at(Progress(NOW - 599)), False),
     "never a report, and no limit": (
-        replace(PLAN, first_report_seconds=0), at(Progress(NOW - 900)), False,
+        PLAN._replace(first_report_seconds=0), at(Progress(NOW - 900)), False,
     ),
     "all replicas run only now": (
         PLAN, at(replace(HEARD, last=NOW - 300), replace(SINCE, running=NOW - 99)), False,
@@ -69,9 +69,7 @@ STALLS = {
     ),
     "the user has suspended the job": (PLAN, at(worker=STOPPED, pods=()), False),
     "a Job that others wait for has succeeded": (
-        replace(
-            PLAN,
-            workloads=(*PLAN.workloads, EVALUATOR),
+        PLAN._replace(workloads=(*PLAN.workloads, EVALUATOR),
             restart_scope=("worker", "ps"),
             order=(Order("worker", "Complete", "evaluator"),),
         ),
@@ -79,9 +77,7 @@ STALLS = {
         True,
     ),
     "a Job that others wait for has a replica that has succeeded": (
-        replace(
-            PLAN,
-            workloads=(*PLAN.workloads, EVALUATOR),
+        PLAN._replace(workloads=(*PLAN.workloads, EVALUATOR),
             restart_scope=("worker", "ps"),
             order=(Order("worker", "Complete", "evaluator"),),
         ),
@@ -89,7 +85,7 @@ STALLS = {
         False,
     ),
     "another Job has succeeded": (
-        replace(PLAN, workloads=(*PLAN.workloads, EVALUATOR), restart_scope=("worker", "ps")),
+        PLAN._replace(workloads=(*PLAN.workloads, EVALUATOR), restart_scope=("worker", "ps")),
         at(evaluator=job("mnist-evaluator", conditions=["Complete"], succeeded=2)),
         False,
     ),
@@ -167,7 +163,7 @@ def test_a_restart_counts_and_avoids_no_node():
 
 
 def test_silence_is_not_healthy_running():
-    plan = replace(RESTART, backoff_reset_seconds=950)
+    plan = RESTART._replace(backoff_reset_seconds=950)
     before = replace(SINCE, spent=1, running=NOW - 1000)
 
     assert 1 == after(plan, at(state=before)).spent  # healthy for 900 s
@@ -216,7 +212,7 @@ def test_a_gang_that_cannot_restart_is_only_stalled():
 
 @pytest.mark.parametrize(("spent", "in_place"), [(0, True), (1, False)])
 def test_a_second_stall_gets_new_pods(spent, in_place):
-    plan = replace(RESTART, in_place=True, backoff_limit=9)
+    plan = RESTART._replace(in_place=True, backoff_limit=9)
     state = after(plan, at(state=replace(SINCE, spent=spent)))
 
     assert ("Stopping", STALL, in_place) == (state.phase, state.cause.kind, state.in_place)

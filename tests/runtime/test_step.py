@@ -45,8 +45,8 @@ PLAN = Plan(
 
 def rule(retryable):
     """Return the plan with another rule for exit codes."""
-    workloads = tuple(replace(item, retryable=retryable) for item in PLAN.workloads)
-    return replace(PLAN, workloads=workloads)
+    workloads = tuple(item._replace(retryable=retryable) for item in PLAN.workloads)
+    return PLAN._replace(workloads=workloads)
 
 
 BY_CODE = rule(">=128")
@@ -323,7 +323,7 @@ def test_a_job_that_ends_before_it_is_seen_running_was_running():
 def ended(phase, policy="Running", outcome="Failed", worker=None, **fields):
     """Return the conditions and actions of the exit hook after an attempt with this state."""
     what = seen(worker=worker or job(), state=replace(RUNNING, phase=phase, **fields))
-    job_plan, actions = replace(PLAN, clean_pod_policy=policy), []
+    job_plan, actions = PLAN._replace(clean_pod_policy=policy), []
     for _ in range(9):
         decision = last(job_plan, what, NOW, outcome)
         actions += decision.actions
@@ -437,7 +437,7 @@ spec:
   parallelism: 2
   backoffLimit: 0
 """
-SMALL = replace(PLAN, workloads=PLAN.workloads[:2])
+SMALL = PLAN._replace(workloads=PLAN.workloads[:2])
 
 
 class Cluster(World):
@@ -520,7 +520,7 @@ class Client:
 
 
 def submission(cluster, run=UID):
-    plan = replace(SMALL, run=run)
+    plan = SMALL._replace(run=run)
     return Step(plan, Client(cluster), ("mnist-x", "uid"), cluster.sleep)
 
 
@@ -596,7 +596,7 @@ def test_the_first_delay_is_doubled_up_to_five_minutes():
     delays = []
     for spent in range(6):
         what = seen(pod("w-1", 3), state=replace(RUNNING, spent=spent))
-        plan = replace(PLAN, backoff_limit=9, first_delay=30.0)
+        plan = PLAN._replace(backoff_limit=9, first_delay=30.0)
         delays.append(status.load(attempt(plan, what, NOW).status, UID).until - NOW)
 
     assert [30, 60, 120, 240, 300, 300] == delays
@@ -713,7 +713,7 @@ class Recorder(Client):
 @pytest.mark.parametrize("policy", ["Running", "All"])
 def test_the_role_of_the_step_has_what_it_uses_and_no_more(policy):
     objects = (("Service", "mnist"), ("ConfigMap", "mnist-files")) if policy == "All" else ()
-    job_plan = replace(SMALL, clean_pod_policy=policy, objects=objects)
+    job_plan = SMALL._replace(clean_pod_policy=policy, objects=objects)
     cluster = Cluster(138)
     recorder = Recorder(cluster)
     recorder.used |= {right[:2] for right in rights.watched(job_plan)}
