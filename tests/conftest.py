@@ -114,7 +114,7 @@ def _known_site():
     from mlgen import site
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(site, "_toml", cache(site._toml))
+        patch.setattr(site, "_toml", cache(site._toml))  # noqa: SLF001
         yield
 
 

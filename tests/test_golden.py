@@ -39,7 +39,7 @@ def test_a_change_of_any_line_changes_the_golden(name, objects, render):
         assert golden_text(changed) != expected, changed[: letter.end()].splitlines()[-1]
 
 
-@each_file(sample=20)
+@each_file()
 def test_rendering_again_gives_the_same_bytes(file):
     assert rendered(file) == rendered_once(file)
 
