@@ -200,7 +200,9 @@ def calls_of(text):
 
 
 @pytest.mark.parametrize("status", ["Complete", pytest.param("Ready", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("write", [jobset, volcano, native])
+@pytest.mark.parametrize(
+    "write", [native, *(pytest.param(each, marks=pytest.mark.slow) for each in (jobset, volcano))]
+)
 @pytest.mark.parametrize(
     ("graph", "size"),
     [
@@ -217,7 +219,7 @@ def test_the_work_grows_with_the_dependencies(graph, size, write, status):
     assert counts[2] - counts[1] < most * (counts[1] - counts[0])
 
 
-@pytest.mark.parametrize(("graph", "size"), [(chain, 200), (layers, 60)])
+@pytest.mark.parametrize(("graph", "size"), [(chain, 100), (layers, 60)])
 def test_a_jobset_with_many_dependencies(graph, size):
     """A chain is deep; the layers have 2 ** 30 paths."""
     pipeline.render([Text("job.yaml", jobset(graph(size), "Complete"))], Options())

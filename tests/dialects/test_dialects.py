@@ -12,6 +12,7 @@ from support import (
     FIXTURES,
     RESOURCES,
     ROOT,
+    cases,
     each_file,
     load,
     load_all,
@@ -49,7 +50,7 @@ def relative(path):
     return path.relative_to(ROOT)
 
 
-@pytest.mark.parametrize("path", RESOURCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", cases(RESOURCES))
 def test_the_job_file_of_a_custom_resource(path, run, manifest):
     result = run("convert", relative(path))
 

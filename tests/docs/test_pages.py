@@ -181,7 +181,16 @@ def _whole(fragment):
     return {**head, "metadata": metadata, "spec": {**SMALL, **top.get("spec", {})}}
 
 
-@pytest.mark.parametrize("page", SESSIONS, ids=lambda path: str(path.relative_to(ROOT)))
+RARE = ("frameworks", "how", "integrations", "migrate")
+"""Folders of pages that only the slow tests run."""
+
+
+def session(page):
+    marks = pytest.mark.slow if page.parent.name in RARE else ()
+    return pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", [session(page) for page in SESSIONS])
 def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
     for name in ("argo", "fixtures", "integrations"):
         (tmp_path / name).symlink_to(ROOT / name)

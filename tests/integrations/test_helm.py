@@ -409,6 +409,7 @@ LIMIT = "the limit of a release with its chart is 1024 KiB"
 WAYS = "set spec.helpers.supervisorImage or set HELM_DRIVER=sql [too-large]"
 
 
+@pytest.mark.slow
 def test_a_release_near_the_limit_is_reported():
     code, out, err = stored(26, parent=("helm", "upgrade"))
 

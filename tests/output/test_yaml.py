@@ -218,6 +218,7 @@ def is_string_in_go(text):
     return not re.fullmatch(f"{number}|{exponent}", plain)
 
 
+@pytest.mark.slow
 def test_go_reads_every_unquoted_string_as_a_string(unquoted):
     assert len(unquoted) > 10_000
     assert [] == [text for text in unquoted if not is_string_in_go(text)]

@@ -20,7 +20,7 @@ from mlgen.runtime import supervise
 
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 SETS = [
-    pytest.param(each, marks=[] if len(each) in (0, len(FEATURES)) else pytest.mark.slow)
+    pytest.param(each, marks=[] if len(each) == len(FEATURES) else pytest.mark.slow)
     for number in range(len(FEATURES) + 1)
     for each in combinations(FEATURES, number)
 ]
