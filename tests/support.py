@@ -7,6 +7,7 @@ import socket
 from contextlib import ExitStack
 from copy import deepcopy
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,8 @@ def each_file(*patterns, without="(?!)", files=FILES, sample=10):
 
         @pytest.mark.parametrize("in_sample", parts)
         def run(in_sample, subtests):
-            everyday = [file for file in SAMPLE if file in files and matches(file)][:sample]
+            known = (file for file in SAMPLE if file in files and matches(file))
+            everyday = [*islice(known, sample)]
             others = (file for file in files if file not in everyday)
             chosen = everyday if in_sample else [file for file in others if matches(file)]
             assert chosen or not in_sample, "no fixture of tests/sample.txt renders this"

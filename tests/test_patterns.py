@@ -56,6 +56,7 @@ def test_its_steps_grow_with_the_text(expressions):
     assert {*EXCEPTIONS} <= {*slow}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "mode", "text"),
     [

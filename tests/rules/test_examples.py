@@ -34,6 +34,7 @@ def test_wrong_examples_are_reported_by_their_rule(name, snapshot):
     assert "\n".join(shown) == snapshot
 
 
+@pytest.mark.slow
 def test_right_examples_have_no_problem():
     found = {
         (name, example): outcome(job_file(example)).problems

@@ -134,6 +134,7 @@ STEP = {"WORKFLOW": "w", "WORKFLOW_UID": "u", "NODE": "n", "RETRIES": "0"}
 STEP |= {"BACKOFF_LIMIT": "0", "BACKOFF_SECONDS": "1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("used", SETS, ids="-".join)
 def test_each_supervisor_watches_and_asks(python, written, served, account, used):  # noqa: F811
     """It ends because the namespace is being deleted, as soon as all its threads have started."""
