@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+from functools import cache
 
 import pytest
 from goldens import golden_text
@@ -36,6 +37,17 @@ def pytest_configure():
             handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, handler)
     gc.set_threshold(200_000)  # each collection visits all cached manifests
+
+
+TIERS = ("cluster", "parts", "tools")
+"""Markers of all tests in the folder of the same name."""
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not import the tests of a tier that `-m` excludes: each worker would do it."""
+    name = collection_path.name
+    is_tier = name in TIERS and collection_path.parent == ROOT / "tests"
+    return (is_tier and f"not {name}" in config.option.markexpr) or None
 
 
 def pytest_collection_modifyitems(items):
@@ -94,6 +106,16 @@ def manifest(snapshot):
 @pytest.fixture
 def message(snapshot):
     return snapshot.use_extension(Message)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _known_site():
+    """Parse each text of a site once: many commands run in this checkout, with its pyproject."""
+    from mlgen import site
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site, "_toml", cache(site._toml))  # noqa: SLF001
+        yield
 
 
 @pytest.fixture

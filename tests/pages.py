@@ -92,7 +92,7 @@ class Pipeline:
 def pipeline(line):
     """Parse a line as a Pipeline; None if it needs a shell."""
     line = re.sub(r"\s+# .*", "", line)
-    if re.search(r"[;&`]|\$[({]|<<|>>|2>", line):
+    if re.search(r"[;&`]|\|\||\$[({]|<<|>>|2>", line):
         return None
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>")
     lexer.whitespace_split = True

@@ -1,6 +1,6 @@
 """Choose the fixtures of the everyday tests, and write their names to tests/sample.txt.
 
-    python tests/sample.py [--files 40]
+    python tests/sample.py [--files 24]
 
 The features of a fixture are the branches that it takes in mlgen/, and the paths of the fields in
 its job and its manifests. The paths also cover the rows of tables. The script repeatedly adds the
@@ -18,7 +18,7 @@ NAMES = ROOT / "tests/sample.txt"
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--files", type=int, default=40)
+    parser.add_argument("--files", type=int, default=24)
     count = parser.parse_args().files
     shown = features()
     sample = chosen(shown, count)

@@ -7,6 +7,7 @@ import socket
 from contextlib import ExitStack
 from copy import deepcopy
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -51,17 +52,19 @@ def cases(files):
     ]
 
 
-def each_file(*patterns, without="(?!)", files=FILES, sample=None):
+def each_file(*patterns, without="(?!)", files=FILES, sample=10):
     """Run a test for each fixture, as one case that reports every fixture which fails.
 
     The test takes the `file`, its manifests as `text`, or their `objects`. Patterns select the
-    fixtures whose manifests match all of them, but not `without`. The slow tests run the fixtures
-    outside of the sample. `sample` is a smaller size of it, for a test that takes long for a file.
+    fixtures whose manifests match all of them, but not `without`. The everyday tests run the first
+    `sample` of the selected fixtures that are in tests/sample.txt, the slow tests all others.
     """
     parts = [pytest.param(True, id="sample"), pytest.param(False, id="others", marks=SLOW)]
     values = {"file": lambda file: file, "text": rendered_once, "objects": manifests}
 
     def matches(file):
+        if not patterns:
+            return True
         found = [
             re.search(pattern, rendered_once(file), re.MULTILINE)
             for pattern in (*patterns, without)
@@ -73,8 +76,10 @@ def each_file(*patterns, without="(?!)", files=FILES, sample=None):
 
         @pytest.mark.parametrize("in_sample", parts)
         def run(in_sample, subtests):
-            part = [file for file in files if (file in SAMPLE[:sample]) == in_sample]
-            chosen = [file for file in part if matches(file)] if patterns else part
+            known = (file for file in SAMPLE if file in files and matches(file))
+            everyday = [*islice(known, sample)]
+            others = (file for file in files if file not in everyday)
+            chosen = everyday if in_sample else [file for file in others if matches(file)]
             assert chosen or not in_sample, "no fixture of tests/sample.txt renders this"
             for file in chosen:
                 with subtests.test(file.stem):

@@ -53,7 +53,7 @@ def test_every_object_with_the_name_of_the_job_exists(file):
 
 
 @SLOW
-@each_file(sample=20)
+@each_file()
 def test_every_object_exists_in_other_outputs(file):
     assert [each for options in FORMS[1:] for each in dangling(file, options)] == []
 

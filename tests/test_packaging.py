@@ -35,6 +35,7 @@ def files(folder):
     return sorted(path for path in paths if "__pycache__" not in path.parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["schemas", "templates", "argo"])
 def test_the_wheel_contains_the_files_of_the_checkout_unchanged(folder, wheel):
     with zipfile.ZipFile(wheel) as archive:
@@ -44,6 +45,7 @@ def test_the_wheel_contains_the_files_of_the_checkout_unchanged(folder, wheel):
     assert {f"mlgen/{p.relative_to(ROOT)}": p.read_bytes() for p in files(ROOT / folder)} == packed
 
 
+@pytest.mark.slow
 def test_the_wheel_contains_only_the_package(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -56,6 +58,7 @@ def test_the_wheel_contains_only_the_package(wheel):
     }
 
 
+@pytest.mark.slow
 def test_the_wheel_contains_the_prepared_parts_of_this_checkout(wheel):
     """They are never checked in, so they cannot be stale."""
     with zipfile.ZipFile(wheel) as archive:
@@ -81,6 +84,7 @@ def test_an_editable_install_has_no_prepared_parts(tmp_path):
     assert {"force_include": {}} == build_data
 
 
+@pytest.mark.slow
 def test_the_wheel_declares_its_dependencies_and_the_command(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
@@ -112,6 +116,7 @@ def test_no_text_installs_the_package_of_another_project():
     assert {} == {path: line for path, text in texts.items() for line in INSTALLS.findall(text)}
 
 
+@pytest.mark.slow
 def test_the_installed_program_renders_the_same_from_any_folder(installed, render, tmp_path):
     fixture = FIXTURES[0]
     expected = render(fixture)
@@ -129,6 +134,7 @@ def test_the_installed_program_renders_the_same_from_any_folder(installed, rende
     assert expected == result.stdout
 
 
+@pytest.mark.slow
 def test_the_installed_package_is_the_one_that_is_imported(installed, tmp_path):
     code = (
         "import mlgen.resources as r; print(r.__file__, r.folder('schemas'), r.folder('templates'))"

@@ -38,6 +38,7 @@ def test_each_expression_can_be_evaluated(expressions):
     assert [] == expressions[1]
 
 
+@pytest.mark.slow
 def test_each_expression_has_a_row(expressions):
     rows = {(row["pattern"], row["mode"]) for row in json.loads(TABLE.read_text())}
     assert rows == {(use.pattern, use.mode) for use in expressions[0]}, "run tests/patterns.py"
@@ -55,6 +56,7 @@ def test_its_steps_grow_with_the_text(expressions):
     assert {*EXCEPTIONS} <= {*slow}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "mode", "text"),
     [

@@ -337,11 +337,18 @@ TRICKS = {
 """Documents that hide another object, or look like one."""
 
 
+READERS = [
+    ("render", "helm-post-render", "krm"),
+    pytest.param(("argo", "convert", "argocd generate"), marks=pytest.mark.slow),
+]
+"""Commands: the first ones read their input in their own ways. `diff` reports the object."""
+
+
+@pytest.mark.parametrize("commands", READERS, ids=" ".join)
 @pytest.mark.parametrize("name", TRICKS)
-def test_no_object_hides_from_only_jobs(name, run):
-    for command, forms in EXITS.items():
-        if command == "diff":  # reports the object
-            continue
+def test_no_object_hides_from_only_jobs(name, commands, run):
+    for command in commands:
+        forms = EXITS[command]
         status, out, err = run(forms[0], JOB.replace("bert", "first"), TRICKS[name])
 
         assert (1, True) == (status, ": " in err), command

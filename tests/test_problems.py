@@ -277,6 +277,7 @@ def codes_of_rows():
         yield from found(json.loads(path.read_text(encoding="utf-8")))
 
 
+@pytest.mark.slow
 def test_every_code_that_is_used_is_declared_and_explained():
     """mypy checks that codes in the source are declared, but not codes in tables."""
     declared, of_rows = {*problem_codes.names()}, {*codes_of_rows()}

@@ -43,7 +43,7 @@ def codes(result):
     return [problem.code for problem in result.warnings]
 
 
-@pytest.mark.parametrize(("replicas", "gpus"), [(1, 0), (2, 8)])
+@pytest.mark.parametrize(("replicas", "gpus"), [pytest.param(1, 0, marks=pytest.mark.slow), (2, 8)])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_job_file_of_every_framework_renders_without_warnings(name, replicas, gpus):
     text = scaffold.job_file(Choices(name, "example/bert:2", "bert", replicas, gpus), "job.yaml")

@@ -108,14 +108,14 @@ def added(objects):
                 yield container
 
 
-@each_file(sample=6)
+@each_file(sample=3)
 def test_every_pod_has_the_labels_of_the_job(file):
     for objects in outputs(file, **{"metadata/labels": TEAM, "spec/tensorboard": BOARD}):
         for _, template in templates(objects):
             assert TEAM.items() <= template["metadata"]["labels"].items()
 
 
-@each_file(sample=6)
+@each_file(sample=3)
 def test_settings_of_helpers_are_those_of_every_pod_and_container_that_mlgen_adds(file):
     settings = {"spec/helpers": SETTINGS, "spec/tensorboard": BOARD}
     for objects in outputs(file, **settings):
@@ -147,7 +147,7 @@ def contexts(objects):
             yield container.get("securityContext") or {}
 
 
-@each_file("^", without="runAs(User|Group): (?!65534)|fsGroup", sample=6)
+@each_file("^", without="runAs(User|Group): (?!65534)|fsGroup", sample=3)
 def test_the_cluster_can_assign_every_user(file):
     """The SCC restricted-v2 of OpenShift rejects users outside of the namespace's range.
 
@@ -169,7 +169,7 @@ PROTECTED = {
 }
 
 
-@each_file(sample=6)
+@each_file(sample=3)
 def test_every_pod_of_the_job_is_protected_against_eviction(file):
     """TensorBoard outlives the job, and would keep its node forever."""
     settings = {"spec/scheduling/safeToEvict": False, "spec/tensorboard": BOARD}
@@ -196,7 +196,7 @@ def selectors(node):
             yield from selectors(value)
 
 
-@each_file(sample=6)
+@each_file(sample=3)
 def test_no_selector_uses_a_label_that_a_user_or_tool_may_overwrite(file):
     """And what mlgen reads from its own manifests does not depend on them."""
     settings = {"metadata/labels": RECOMMENDED}

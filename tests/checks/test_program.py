@@ -4,6 +4,7 @@ import re
 import subprocess
 import zipfile
 from base64 import b64decode, b64encode
+from functools import cache
 from hashlib import sha256
 from io import BytesIO
 
@@ -22,6 +23,7 @@ def run(*arguments, stdin):
     return result.exit_code, result.stdout, result.stderr
 
 
+@cache
 def manifests(fixture="tensorflow-ps", **options):
     return rendered(ROOT / f"fixtures/{fixture}.yaml", **options)
 

@@ -81,7 +81,7 @@ def hosts(objects):
         yield from [hostname] if hostname else [f"{name}-{i}" for i in range(count)]
 
 
-@each_file(sample=20)
+@each_file()
 def test_pods_have_a_token_only_with_rights_or_on_demand(file, objects):
     accounts = {item["metadata"]["name"] for item in objects if item["kind"] == "ServiceAccount"}
     for item in objects:
@@ -91,14 +91,14 @@ def test_pods_have_a_token_only_with_rights_or_on_demand(file, objects):
             assert asked or spec["automountServiceAccountToken"] is False
 
 
-@each_file(sample=20)
+@each_file()
 def test_every_field_is_one_of_kubernetes(objects):
     """For the values, see tests/parts/kubernetes/test_admission.py."""
     for version in ((1, 31), (1, 34), (1, 37)):
         assert [] == list(rejected_fields(objects, version))
 
 
-@each_file(sample=20)
+@each_file()
 def test_no_two_objects_have_the_same_name(objects):
     names = [(o["kind"], o["metadata"]["name"]) for o in objects]
 
@@ -115,7 +115,7 @@ OWN_NAMES = {
 their pods, and supervisors check whose they are."""
 
 
-@each_file(sample=20)
+@each_file()
 def test_no_other_job_makes_an_object_of_this_name(objects):
     """A ConfigMap's name contains the job up to the first dot. Others end with different words."""
     for item in objects:
@@ -126,7 +126,7 @@ def test_no_other_job_makes_an_object_of_this_name(objects):
             assert re.fullmatch(pattern.format(job=job), name)
 
 
-@each_file(sample=20)
+@each_file()
 def test_the_name_of_a_job_contains_no_dot(file):
     documents = [document.data for document in read_documents(Text(file.name, file.read_text()))]
     for name in ("a.files", "a.supervisor"):
@@ -138,7 +138,7 @@ def test_the_name_of_a_job_contains_no_dot(file):
             pipeline.render([Text("job.yaml", yaml_text(documents))], Options())
 
 
-@each_file(sample=20)
+@each_file()
 def test_every_object_has_the_recommended_labels_and_that_of_its_job(objects):
     for item in objects:
         labels = item["metadata"]["labels"]
@@ -152,7 +152,7 @@ def test_every_object_has_the_recommended_labels_and_that_of_its_job(objects):
         )
 
 
-@each_file(sample=20)
+@each_file()
 def test_what_pods_need_comes_before_the_pods_and_files_come_last(objects):
     order = ["ServiceAccount", "Role", "RoleBinding", "Service", "NetworkPolicy"]
     order += ["PersistentVolumeClaim", "PodGroup", "Deployment", "StatefulSet", "Job"]
@@ -165,14 +165,14 @@ def test_what_pods_need_comes_before_the_pods_and_files_come_last(objects):
     assert places == sorted(places)
 
 
-@each_file(sample=20)
+@each_file()
 def test_there_is_exactly_one_deciding_job(objects):
     deciding = [o for o in objects if o["metadata"]["labels"].get("mlgen.dev/decides") == "true"]
 
     assert [o["kind"] for o in deciding] == ["Job"]
 
 
-@each_file(sample=20)
+@each_file()
 def test_one_headless_service_selects_every_pod(objects):
     (service,) = [o for o in objects if o["kind"] == "Service" and len(o["spec"]["selector"]) == 1]
 
@@ -185,7 +185,7 @@ def test_one_headless_service_selects_every_pod(objects):
         assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
 
 
-@each_file(sample=20)
+@each_file()
 def test_selectors_use_only_labels_of_mlgen_and_the_index(objects):
     for item in objects:
         selector = item.get("spec", {}).get("selector")
@@ -253,7 +253,7 @@ def test_helper_containers_are_bounded(objects):
             assert set(container["resources"]) == {"requests", "limits"}
 
 
-@each_file(sample=20)
+@each_file()
 def test_no_private_key_and_no_cluster_domain_is_rendered(file):
     text = rendered(file)
 
@@ -273,7 +273,7 @@ def test_exit_codes_are_handled_by_the_job_and_not_by_the_kubelet(objects):
             assert all(0 not in rule["onExitCodes"]["values"] for rule in rules[1:])
 
 
-@each_file(sample=20)
+@each_file()
 def test_the_oldest_and_the_newest_version_render_the_same_manifests(file, text):
     """The version only affects which values are valid, and whether a gang avoids nodes."""
     version = (1, 31) if FILES.index(file) % 2 else (1, 37)
@@ -302,7 +302,7 @@ def test_helper_containers_meet_pod_security_restricted(objects):
         assert [] == violations({"spec": {"containers": restricted}})
 
 
-@each_file(sample=20)
+@each_file()
 def test_a_training_container_has_shared_memory(objects):
     for template, _ in pods(objects):
         mounts = [mount["mountPath"] for mount in main_container(template)["volumeMounts"]]
@@ -318,7 +318,7 @@ def test_tensorboard_does_not_have_the_label_of_the_job(objects):
             assert "mlgen.dev/job" not in item["spec"]["template"]["metadata"]["labels"]
 
 
-@each_file(sample=20)
+@each_file()
 def test_mesh_sidecars_are_disabled_or_native(objects, file):
     native = "mesh: native" in file.read_text()
     for template, _ in pods(objects):
@@ -329,7 +329,7 @@ def test_mesh_sidecars_are_disabled_or_native(objects, file):
         assert annotations.get("sidecar.istio.io/nativeSidecar") == ("true" if native else None)
 
 
-@each_file(sample=20)
+@each_file()
 def test_host_ports_are_unique(objects):
     host_ports = []
     for template, count in pods(objects):
@@ -366,7 +366,7 @@ def test_a_replica_on_the_host_network_sees_its_own_host_port_and_the_common_por
             assert (int(port) == target) == (name == replica)
 
 
-@each_file(sample=20)
+@each_file()
 def test_every_pod_belongs_to_the_gang(objects):
     groups = [o for o in objects if o["kind"] == "PodGroup"]
     total = sum(count for _, count in pods(objects))

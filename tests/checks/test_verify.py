@@ -4,7 +4,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from support import ROOT, load_all, without_totals
+from support import ROOT, load_all, rendered_once, without_totals
 
 from mlgen.cli import main
 from mlgen.output.yaml import yaml_text
@@ -155,9 +155,9 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edit_is_found(name, render, message):
+def test_an_edit_is_found(name, message):
     source, old, new = EDITS[name]
-    before = render(fixture(source))
+    before = rendered_once(fixture(source))
     assert old in before, "the edit changes nothing"
 
     status, out, _ = run("-", stdin=before.replace(old, new))

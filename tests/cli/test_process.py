@@ -80,6 +80,7 @@ for words in json.loads(sys.argv[1]):
 """Run each command in a process of its own, which is a copy of this one."""
 
 
+@pytest.mark.slow
 def test_a_deleted_working_folder_is_reported(tmp_path):
     lines = [[*command.split(), *REQUIRED.get(command, ())] for command in COMMANDS]
     done = subprocess.run(

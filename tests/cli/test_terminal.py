@@ -104,6 +104,7 @@ def test_problems_have_their_source_lines_and_colors(message):
     assert shown == message
 
 
+@pytest.mark.slow
 def test_no_color_turns_off_colors_and_keeps_source_lines(message):
     status, shown = Terminal("validate", "wrong.yaml", env={"NO_COLOR": "1"}).end()
 
@@ -161,6 +162,7 @@ def test_progress_is_shown_if_it_takes_long():
     assert shown.endswith("3 files, 3 jobs\n")
 
 
+@pytest.mark.slow
 def test_progress_of_a_stream_has_no_end_and_verify_reads_first(tmp_path):
     code = "import mlgen.cli._report as report\nreport.PATIENCE = 0"
     (tmp_path / "others.yaml").write_text("---\napiVersion: v1\nkind: Secret\n" * 9)
@@ -181,6 +183,7 @@ def test_a_person_is_told_that_standard_input_is_read_and_can_interrupt_it():
     assert (130, "reading standard input; end it with Ctrl-D\n\n") == waiting.interrupt()
 
 
+@pytest.mark.slow
 def test_an_interrupted_question_is_an_interrupt_and_one_without_an_answer_is_not():
     interrupted, unanswered = (
         Terminal("init", "-o", "new.yaml", stdin="terminal").until("Framework") for _ in range(2)
@@ -193,7 +196,9 @@ def test_an_interrupted_question_is_an_interrupt_and_one_without_an_answer_is_no
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")  # noqa: PTH110
-@pytest.mark.parametrize("words", [["render", JOB], ["--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["render", JOB], pytest.param(["--help"], marks=pytest.mark.slow)]
+)
 def test_a_full_disk_is_reported_in_one_line(words):
     with open("/dev/full", "wb") as full:  # noqa: PTH123
         status, shown = Terminal(*words, stdout=full).end()
@@ -212,6 +217,7 @@ def test_a_closed_output_is_reported_in_one_line():
     assert 0 == Terminal("render", JOB, "-o", "out.yaml", code=code).end()[0]
 
 
+@pytest.mark.slow
 def test_a_closed_input_is_a_problem():
     code = "import os, sys\nsys.stdin = None\nos.close(0)"
 

@@ -40,7 +40,19 @@ WARNED = {
 """Warnings other than differences."""
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def rare(number, path):
+    """Return the marks of a sample. Every day, each fourth runs, and those with a reason."""
+    everyday = number % 4 == 0 or path.stem in {*REJECTED, *WARNED}
+    return () if everyday else pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=rare(number, path))
+        for number, path in enumerate(FILES)
+    ],
+)
 def test_a_sample_renders_or_is_rejected(path):
     result = CliRunner().invoke(main, ["render", str(path)], catch_exceptions=False)
 

@@ -421,6 +421,7 @@ def test_only_fields_of_the_manifests_are_compared_with_the_cluster(kubectl, ren
     assert 3 == result.exit_code
 
 
+@pytest.mark.slow
 def test_output_is_the_same_in_every_process(rendered):
     old, new = rendered("tensorflow-ps"), rendered("tensorflow-ps", "spec.image=a")
     command = [sys.executable, "-m", "mlgen", "diff", str(old), str(new)]

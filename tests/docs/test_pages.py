@@ -7,6 +7,7 @@ In the page's own folder, each yaml block with a title is written, and each sh b
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -77,17 +78,19 @@ class Session:
             [words[0] for words in parsed.commands] if parsed else re.findall(r"[\w-]+", line)
         )
         outside = next((n for n, name in enumerate(programs) if name in OUTSIDE), len(programs))
-        if set(programs[:outside] if parsed else programs) != {"mlgen"}:
+        if not parsed or programs[0] != "mlgen":
             if run and outside == len(programs):
                 self.shell(block, line, code)
             return
         text = (self.folder / parsed.reads).read_text() if parsed.reads and run else None
         for words in parsed.commands[:outside]:
-            if not run or words[1] in LIVE:
+            wanted = code if words is parsed.commands[-1] else 0
+            if words[0] != "mlgen":
+                text = self.shell(block, shlex.join(words), wanted, text) if run else None
+            elif not run or words[1] in LIVE:
                 self.options(block, words)
             else:
-                is_last = words is parsed.commands[-1]
-                text = self.mlgen(block, line, words, text, code if is_last else 0)
+                text = self.mlgen(block, line, words, text, wanted)
         if parsed.writes and run:
             (self.folder / parsed.writes).write_text(text)
 
@@ -114,11 +117,12 @@ class Session:
             self.fail(block, f"{line}: exit status {result.exit_code}, expected {code}\n{message}")
         return result.stdout
 
-    def shell(self, block, line, code):
+    def shell(self, block, line, code, text=None):
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", line],
             cwd=self.folder,
             env=self.environment,
+            input=text,
             capture_output=True,
             text=True,
             check=False,
@@ -126,6 +130,7 @@ class Session:
         self.stdout, self.stderr = done.stdout, done.stderr
         if done.returncode != code:
             self.fail(block, f"{line}: exit status {done.returncode}\n{done.stderr}")
+        return done.stdout
 
     def output(self, block):
         """Compare a block with the output of the previous one; a line `…` stands for any lines."""
@@ -176,7 +181,16 @@ def _whole(fragment):
     return {**head, "metadata": metadata, "spec": {**SMALL, **top.get("spec", {})}}
 
 
-@pytest.mark.parametrize("page", SESSIONS, ids=lambda path: str(path.relative_to(ROOT)))
+RARE = ("frameworks", "how", "integrations", "migrate")
+"""Folders of pages that only the slow tests run."""
+
+
+def session(page):
+    marks = pytest.mark.slow if page.parent.name in RARE else ()
+    return pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", [session(page) for page in SESSIONS])
 def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
     for name in ("argo", "fixtures", "integrations"):
         (tmp_path / name).symlink_to(ROOT / name)

@@ -573,7 +573,7 @@ def test_two_escapes_are_one_character_in_json_as_json_dumps_writes_it(loader, m
     assert rejected(json.dumps({"a": "\ud83d"})).startswith("job.yaml:1:7: a: an escape sequence")
 
 
-@each_file(sample=20)
+@each_file()
 def test_the_parser_without_the_c_extension_reads_the_same(file):
     def result():
         found = list(reader.read_documents(Text("job.yaml", file.read_text())))

@@ -1,5 +1,6 @@
 """How command lines start programs: what is reported, and jobs that look alike and are right."""
 
+import pytest
 from support import ROOT
 
 from mlgen import MlgenError, validate
@@ -325,6 +326,7 @@ def test_launch_lines_and_programs_that_fit():
         assert reported(**spec, **(policy if "roles" in spec else {})) == []
 
 
+@pytest.mark.slow
 def test_jobs_that_train_on_the_cluster_are_right():
     for file in sorted((ROOT / "tests/cluster/jobs").glob("*.yaml")):
         found = attempt([Text(file.name, file.read_text())], Options()).problems

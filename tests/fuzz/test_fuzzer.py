@@ -46,6 +46,7 @@ def test_every_command_bears_a_job(tmp_path, monkeypatch):
     assert {name for name, outcome in outcomes.items() if outcome.status} == {"verify"}
 
 
+@pytest.mark.slow
 def test_documents_depend_on_the_seed_alone_and_many_are_valid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     texts = [Shaper(Random(seed)).text() for seed in range(14)]

@@ -13,7 +13,7 @@ from mlgen.documents.files import Text
 from mlgen.output.manifests import text as manifests_text
 from mlgen.problems import MlgenError
 
-JOBS = 12
+JOBS = 6
 
 
 @cache

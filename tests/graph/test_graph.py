@@ -42,7 +42,7 @@ def test_the_text_formats(name, form, message):
     assert drawing(job, form) == message
 
 
-@each_file(sample=20)
+@each_file()
 def test_every_picture_is_complete(file):
     for job in validate(str(file)).jobs:
         parts = picture(job)

@@ -159,7 +159,7 @@ def test_manifests(name, manifest):
     assert text == manifest
 
 
-@each_file(sample=20)
+@each_file()
 def test_the_step_applies_everything_except_permissions_and_tensorboard(file, objects):
     outer, inner = printed(file)
     names = [
@@ -182,7 +182,7 @@ def test_the_step_applies_everything_except_permissions_and_tensorboard(file, ob
     assert parameters(workflow)["manifests"] == outer[-2]["metadata"]["name"]
 
 
-@each_file(sample=20)
+@each_file()
 def test_only_objects_that_the_step_applies_have_the_label_of_the_job(file):
     outer, inner = printed(file)
 
@@ -190,7 +190,7 @@ def test_only_objects_that_the_step_applies_have_the_label_of_the_job(file):
     assert all("mlgen.dev/job" in item["metadata"]["labels"] for item in inner)
 
 
-@each_file(sample=20)
+@each_file()
 def test_the_workflow_replaces_ttl_cleanup_and_supervisor(file):
     _, inner = printed(file)
     specs = [item["spec"] for item in inner if item["kind"] in ("Job", "StatefulSet")]
@@ -201,7 +201,7 @@ def test_the_workflow_replaces_ttl_cleanup_and_supervisor(file):
     assert not [item for item in inner if item["metadata"]["name"].endswith("supervisor")]
 
 
-@each_file(sample=20)
+@each_file()
 def test_the_program_can_read_the_manifests_and_the_plan(file):
     """Its regular expressions find the same as PyYAML, and the place of each object's owner."""
     outer, inner = printed(file)

@@ -108,6 +108,7 @@ def rendered(*arguments, cwd=ROOT):
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_the_manifests_of_a_folder_are_those_of_render(app):
     put(app, JOB)
     put(app, GANG, "gang.json.yaml")

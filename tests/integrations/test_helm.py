@@ -353,6 +353,7 @@ def test_a_wrong_command_line_is_shown_although_helm_4_discards_stderr(tmp_path)
     assert done.stderr == (tmp_path / "mlgen/last-error.txt").read_bytes()
 
 
+@pytest.mark.slow
 def test_mlgen_log_names_the_file_with_the_last_failure(tmp_path):
     log = tmp_path / "log"
     log.write_text("the failure before this one, which was a longer text" * 99)
@@ -395,6 +396,7 @@ def stored(count, *words, before="", parent=("helm", "template"), **env):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [{}, {"HELM_PLUGIN_NAME": "mlgen"}])
 def test_24_supervised_jobs_fit_into_a_release(env):
     code, out, err = stored(24, parent=("helm", "install"), **env)
@@ -407,6 +409,7 @@ LIMIT = "the limit of a release with its chart is 1024 KiB"
 WAYS = "set spec.helpers.supervisorImage or set HELM_DRIVER=sql [too-large]"
 
 
+@pytest.mark.slow
 def test_a_release_near_the_limit_is_reported():
     code, out, err = stored(26, parent=("helm", "upgrade"))
 
@@ -536,6 +539,7 @@ def test_a_failure_is_shown_on_the_terminal_if_stderr_of_helm_is_a_file(tmp_path
     assert "" == (tmp_path / "err").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stdin", "caller"), [(JOB.encode(), "mlgen"), (BAD, "")])
 def test_no_file_is_written_on_success_or_under_helm_3(stdin, caller, tmp_path):
     helm(tmp_path, stdin=stdin, HELM_PLUGIN_NAME=caller)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 
+import pytest
 from support import ROOT, load
 
 from mlgen import __version__
@@ -27,6 +28,7 @@ def instructions():
 STEPS = list(instructions())
 
 
+@pytest.mark.slow
 def test_the_image_contains_everything_that_the_wheel_needs(tmp_path):
     copied = [rest.split() for name, rest in STEPS if name == "COPY"]
     for *sources, target in [words for words in copied if words[-1].startswith("/src")]:

@@ -11,6 +11,7 @@ from copy import deepcopy
 from functools import cache
 from itertools import islice
 
+import pytest
 import yaml
 from support import FILES, ROOT, load_all
 
@@ -56,6 +57,7 @@ PARTS = {json.dumps(part): part for root in ROOTS for part in parts(root)}
 NAMES = sorted({name for part in PARTS.values() for name in part.get("properties", {})})
 
 
+@pytest.mark.slow
 def test_each_part_of_a_schema_accepts_the_same_values():
     for part in PARTS.values():
         by_jsonschema = validator()({**part, "definitions": DEFINITIONS})

@@ -14,7 +14,10 @@ SCHEMA = json.loads(scaffold.editor_schema(DEFAULT))
 SNIPPETS = {item["label"]: item for item in SCHEMA["defaultSnippets"]}
 
 
-@pytest.mark.parametrize("validator", [Draft7Validator, Draft202012Validator])
+@pytest.mark.parametrize(
+    "validator",
+    [Draft7Validator, pytest.param(Draft202012Validator, marks=pytest.mark.slow)],
+)
 def test_hints_change_nothing_for_validators(validator):
     validator.check_schema({**SCHEMA, "$schema": validator.META_SCHEMA["$id"]})
     job = {"apiVersion": "mlgen.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a"}}

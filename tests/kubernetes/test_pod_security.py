@@ -293,6 +293,7 @@ def others(value):
     return (None, "text", 1, True, [None], [[1]], {}, {"name": ["x"]}, *odd(value))
 
 
+@pytest.mark.slow
 def test_values_of_wrong_types_never_raise():
     full = changed(
         *((field, bad) for field, bad, *_ in FIELDS),

@@ -147,8 +147,13 @@ def test_quantities_are_capped_and_rounded_as_by_kubernetes():
     assert Decimal("-1e-9") == parse("-0.1n")
 
 
-QUANTITIES = st.from_regex(
-    r"-?(0|[1-9][0-9]{0,5})(\.[0-9]{1,3})?(Ki|Mi|Gi|n|u|m|k|M|G|e[1-6])?", fullmatch=True
+SUFFIXES = ["", "Ki", "Mi", "Gi", "n", "u", "m", "k", "M", "G", *(f"e{n}" for n in range(1, 7))]
+QUANTITIES = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["", "-"]),
+    st.integers(0, 999_999),
+    st.sampled_from(["", ".0", ".5", ".25", ".001", ".999"]),
+    st.sampled_from(SUFFIXES),
 )
 
 

@@ -54,7 +54,7 @@ spec:
 {spec}"""
 
 
-@each_file(sample=20)
+@each_file()
 def test_each_object_is_written_to_a_file_as_it_is_printed(file):
     result = rendered(texts((str(file),)), Options())
     files = printed(texts((str(file),)), Options(), "folder").files()

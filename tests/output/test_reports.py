@@ -140,16 +140,15 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("name", SECRETS)
-@pytest.mark.parametrize("command", ["validate", "render", "show", "diff"])
-def test_an_excerpt_shows_no_value_of_a_secret(command, name, tmp_path):
+def test_an_excerpt_shows_no_value_of_a_secret(name, tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text(f"{JOB}---\n{SECRETS[name]}")
-    words = [command, "--color", "always", file, *([file] if command == "diff" else [])]
 
-    _, out, err = run(*words)
-
-    assert "hunter2" not in out + err
-    assert "wrong: shown" in out + err
+    for command in ("validate", "render", "show", "diff"):
+        others = [file] if command == "diff" else []
+        _, out, err = run(command, "--color", "always", file, *others)
+        assert "hunter2" not in out + err, command
+        assert "wrong: shown" in out + err, command
     assert "hunter2" not in run("verify", "--color", "always", file)[1]
     assert "hunter2" not in run("argo", "--color", "always", file)[2]
     assert "hunter2" not in run("convert", "--color", "always", file)[2]

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from libyaml_writer import libyaml_text
 from ruamel.yaml import YAML
-from support import load_all, rendered_once
+from support import FIXTURES, each_file, load_all, rendered
 
 from mlgen.documents.document import Document
 from mlgen.output import yaml as emit
@@ -218,6 +218,7 @@ def is_string_in_go(text):
     return not re.fullmatch(f"{number}|{exponent}", plain)
 
 
+@pytest.mark.slow
 def test_go_reads_every_unquoted_string_as_a_string(unquoted):
     assert len(unquoted) > 10_000
     assert [] == [text for text in unquoted if not is_string_in_go(text)]
@@ -294,8 +295,9 @@ def test_values_of_other_types_are_rejected():
         emit.yaml_text([{"a": {1}}])
 
 
-def test_libyaml_writes_the_same_bytes_for_every_fixture(job_file):
-    text = re.sub("^( +\\w+: \\w+)  # .*$", r"\1", rendered_once(job_file), flags=re.MULTILINE)
+@each_file(files=FIXTURES)
+def test_libyaml_writes_the_same_bytes_for_every_fixture(text):
+    text = re.sub("^( +\\w+: \\w+)  # .*$", r"\1", text, flags=re.MULTILINE)
 
     again = libyaml_text(load_all(text))
 
@@ -304,11 +306,10 @@ def test_libyaml_writes_the_same_bytes_for_every_fixture(job_file):
     ]
 
 
-def test_json_has_the_same_objects_as_yaml(job_file, render):
-    items = load_all(render(job_file))
-
-    assert {"apiVersion": "v1", "kind": "List", "items": items} == json.loads(
-        render(job_file, "json")
+@each_file(files=FIXTURES)
+def test_json_has_the_same_objects_as_yaml(file, objects):
+    assert {"apiVersion": "v1", "kind": "List", "items": objects} == json.loads(
+        rendered(file, "json")
     )
 
 
@@ -408,7 +409,8 @@ def test_no_objects_are_an_empty_stream_or_list():
     assert {"apiVersion": "v1", "kind": "List", "items": []} == json.loads(manifests([], "json"))
 
 
-def test_manifests_that_a_tool_rewrites_do_not_change(job_file):
-    objects = list(YAML(typ="safe", pure=True).load_all(io.StringIO(rendered_once(job_file))))
+@each_file(files=FIXTURES, sample=10)
+def test_manifests_that_a_tool_rewrites_do_not_change(text):
+    objects = list(YAML(typ="safe", pure=True).load_all(io.StringIO(text)))
 
     assert load_all(emit.yaml_text(objects)) == objects

@@ -110,6 +110,7 @@ def test_a_topic_may_be_a_code_and_a_rule(monkeypatch):
     assert explain("launch").stdout.endswith("\n\n" + explain("same-rank").stdout)
 
 
+@pytest.mark.slow
 def test_python_omits_the_texts_of_rules():
     command = [sys.executable, "-OO", "-m", "mlgen", "explain"]
     done = [

@@ -10,6 +10,7 @@ from mlgen.reference import problem_codes
 from mlgen.reference.problem_codes import explanation
 
 
+@pytest.mark.slow
 def test_the_pages_are_up_to_date():
     """To update them, run .ci/reference."""
     assert [] == [str(path) for path, text in pages().items() if path.read_text() != text]

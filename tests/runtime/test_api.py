@@ -374,6 +374,7 @@ def test_every_python_accepts_certificates_without_key_identifiers(  # noqa: PLR
     assert ("a\nrejected\nrejected\n", "") == (run.stdout, run.stderr)
 
 
+@pytest.mark.slow
 def test_certificates_without_key_identifiers_are_accepted(server, port, monkeypatch):
     server.answers.append(answer(JOB))
     default = ssl.create_default_context

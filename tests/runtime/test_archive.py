@@ -20,7 +20,7 @@ from mlgen.runtime import supervise
 
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 SETS = [
-    pytest.param(each, marks=[] if len(each) in (0, len(FEATURES)) else pytest.mark.slow)
+    pytest.param(each, marks=[] if len(each) == len(FEATURES) else pytest.mark.slow)
     for number in range(len(FEATURES) + 1)
     for each in combinations(FEATURES, number)
 ]
@@ -135,6 +135,7 @@ STEP = {"WORKFLOW": "w", "WORKFLOW_UID": "u", "NODE": "n", "RETRIES": "0"}
 STEP |= {"BACKOFF_LIMIT": "0", "BACKOFF_SECONDS": "1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("used", SETS, ids="-".join)
 def test_each_supervisor_watches_and_asks(python, written, served, account, used):  # noqa: F811
     """It ends because the namespace is being deleted, as soon as all its threads have started."""

@@ -107,7 +107,7 @@ END = {"state": ("Ended", 0, 1, 0), "starts": 1, "servers": 0, "in time": True}
 requests = pytest.mark.parametrize(
     "requests",
     [
-        pytest.param(range(1, REQUESTS, 9), id="some"),
+        pytest.param(range(1, REQUESTS, 17), id="some"),
         pytest.param(range(1, REQUESTS), id="all", marks=pytest.mark.slow),
     ],
 )

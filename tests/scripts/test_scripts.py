@@ -29,7 +29,7 @@ PATIENCE = 60
 """Timeout of a script in seconds."""
 
 
-@pytest.fixture(params=SHELLS)
+@pytest.fixture(params=["dash", pytest.param("busybox", marks=pytest.mark.slow)])
 def shell(request):
     if not SHELLS[request.param][0]:
         missing(f"there is no {request.param} (a busybox can be named by MLGEN_BUSYBOX)")

@@ -106,7 +106,7 @@ def test_a_job_that_is_rendered_as_written_has_no_warning(target):
     assert run("render", "fixtures/jax.yaml", "--for", target)[2] == ""
 
 
-@each_file(sample=20)
+@each_file()
 def test_sync_options_of_argo_cd(file):
     rendered = manifests(file, "argocd")
     for item in rendered:
@@ -122,7 +122,7 @@ def test_sync_options_of_argo_cd(file):
     assert INSTANCE not in json.dumps(rendered)
 
 
-@each_file(sample=20)
+@each_file()
 def test_flux_recreates_only_jobs(file):
     for item in manifests(file, "flux"):
         force = annotations(item).get(f"{FLUX}/force")
@@ -140,7 +140,7 @@ def test_the_supervisor_deletes_nothing(target):
     assert "delete" not in {verb for rule in role["rules"] for verb in rule["verbs"]}
 
 
-@each_file(sample=20)
+@each_file()
 def test_everything_else_is_the_same_without_the_tool(file):
     expected = [common(item) for item in plain(file)]
 
@@ -207,7 +207,7 @@ def test_the_supervisor_knows_the_jobs_of_its_set(target, tmp_path):
     assert {plan["set"]} == set(set_hashes(path, target=target).values())
 
 
-@each_file("kind: (Service|StatefulSet)", sample=20)
+@each_file("kind: (Service|StatefulSet)")
 def test_services_select_only_pods_of_their_own_set(file):
     """Until the old pods of a changed job have ended, peers would connect to them."""
     items = manifests(file, "argocd")

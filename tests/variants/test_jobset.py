@@ -119,7 +119,7 @@ def comparable(template, job, roles):
     return spec
 
 
-@each_file(sample=20)
+@each_file()
 def test_a_jobset_has_the_same_pods_in_its_own_dialect(file):
     for job in rendered(file):
         manifest = jobset_of(job)
@@ -150,7 +150,7 @@ def test_warnings(name, message):
     assert without_totals(stderr) == message
 
 
-@each_file(sample=20)
+@each_file()
 def test_no_other_object_replaces_the_jobset(file):
     for job in rendered(file):
         kinds = {item["kind"] for item in job.objects}

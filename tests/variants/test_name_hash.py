@@ -34,7 +34,7 @@ def assert_only_names_and_addresses_differ(plain, text):
     assert manifests == load_all(plain)
 
 
-@each_file("^", without="hostPort|app.kubernetes.io/part-of")
+@each_file("^", without="hostPort|app.kubernetes.io/part-of", sample=10)
 def test_only_names_and_addresses_differ(file, text):
     """The ports of the host also depend on the job's name."""
     hashed = rendered(file, settings=(HASH,))
@@ -42,7 +42,7 @@ def test_only_names_and_addresses_differ(file, text):
     assert_only_names_and_addresses_differ(text, hashed)
 
 
-@each_file("^", without="hostPort|app.kubernetes.io/part-of", sample=8)
+@each_file("^", without="hostPort|app.kubernetes.io/part-of", sample=4)
 def test_the_suffix_hides_no_warning(file):
     """A variant omits policies before the name is hashed, and reports them afterwards."""
     for options in ({"target": "argocd"}, {"target": "flux"}, {"jobset": True}):

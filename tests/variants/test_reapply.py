@@ -72,7 +72,7 @@ def test_tools_that_apply_a_job_have_their_own_settings(options):
     assert the_job(ORDER, **options).reapply == ""
 
 
-@each_file("^  suspend: true", sample=20)
+@each_file("^  suspend: true")
 def test_every_suspended_job_is_named(file, text):
     """Only the supervisor resumes a Job that the input does not suspend."""
     if "suspend: true" in file.read_text():
