@@ -21,6 +21,7 @@ from mlgen.documents.document import Document, is_too_deep, marked
 from mlgen.jobfile.schema import base
 from mlgen.jobfile.validation import require_valid
 from mlgen.kubernetes.pod_security import LEVELS
+from mlgen.kubernetes.values import mapping, value_at
 from mlgen.kubernetes.versions import KubeVersion, parse
 from mlgen.problems import MlgenError, Place, Problem, ValuePath
 
@@ -127,7 +128,7 @@ class Site:
         # The supervisor image replaces the Python image. So if a site enforces only the Python
         # image, a job file must not set the supervisor image.
         replaced = PYTHON_IMAGE in self.fields and SUPERVISOR_IMAGE not in self.fields
-        if "helpers" in self.enforced and replaced and _value(document.data, SUPERVISOR_IMAGE):
+        if "helpers" in self.enforced and replaced and value_at(document.data, SUPERVISOR_IMAGE):
             message = f"{self.file} enforces helpers.python-image, which this image would override"
             problem = Problem(SUPERVISOR_IMAGE, message, "combination", "remove it")
             yield document.located(problem)
@@ -136,7 +137,7 @@ class Site:
         for path, (value, _) in self.fields.items():
             if not any(path[: len(prefix)] == prefix for prefix in prefixes):
                 continue
-            written = _value(document.data, path)
+            written = value_at(document.data, path)
             allowed = LEVELS[LEVELS.index(value) :] if path == PROFILE else (value,)
             if written is not None and written not in allowed:
                 own, theirs = map(_shown, (value, written))
@@ -224,8 +225,7 @@ def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:
             yield _toml(text, shown)
         elif TABLE[-1] in text:  # avoids the slow import of a TOML parser
             document = _toml(text, shown)
-            table = document.data.get(TABLE[0])
-            if isinstance(table, dict) and TABLE[1] in table:
+            if TABLE[1] in mapping(document.data, TABLE[0]):
                 yield document.item(*TABLE)
 
 
@@ -320,7 +320,7 @@ def _site(document: Document) -> Site:
     require_valid(document, schema())
     fields: dict[ValuePath, tuple[Any, Place]] = {}
     for key, path in _fields():
-        value = _value(data, key)
+        value = value_at(data, key)
         if isinstance(value, dict):
             fields |= {(*path, k): (v, document.place((*key, k))) for k, v in value.items()}
         elif value is not None:
@@ -347,13 +347,6 @@ def _site(document: Document) -> Site:
         data.get("strict"),
         tuple(data.get("enforce", ())),
     )
-
-
-def _value(data: Any, path: ValuePath) -> Any:
-    """Return the value at a path; None if there is none."""
-    for step in path:
-        data = data.get(step) if isinstance(data, dict) else None
-    return data
 
 
 def _lacks(data: Any, path: ValuePath) -> bool:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from mlgen.documents.document import UNWRITTEN, Document, Mark
+from mlgen.kubernetes.values import mapping
 from mlgen.problems import Problem, ValuePath, error, warning
 from mlgen.resources import table
 
@@ -77,6 +78,4 @@ def with_current_names(document: Document, new_names: Mapping[str, str]) -> Docu
 
 def _options(document: Document) -> dict[str, Any]:
     """Return `spec.options`; empty if it is missing or has the wrong type."""
-    spec = document.data.get("spec")
-    options = spec.get("options") if isinstance(spec, dict) else None
-    return options if isinstance(options, dict) else {}
+    return mapping(document.data, *OPTIONS)

@@ -18,6 +18,7 @@ from mlgen.flow import flow
 from mlgen.jobfile import hints
 from mlgen.jobfile.hints import JobFile, Owners
 from mlgen.jobfile.schema import base
+from mlgen.kubernetes.values import mapping, sequence, value_at
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import (
     Code,
@@ -500,33 +501,28 @@ def _kubernetes_values(fields: Mapping[str, Any]) -> Iterator[tuple[ValuePath, s
     for name, kind in KINDS.items():
         if isinstance(fields.get(name), list if kind[0] == "[" else dict):
             yield (name,), kind, fields[name]
-    claims = fields.get("claims")
-    for name, claim in claims.items() if isinstance(claims, dict) else ():
+    for name, claim in mapping(fields, "claims").items():
         if isinstance(claim, dict):
             yield ("claims", name), "PersistentVolumeClaimSpec", claim
-    yield from _projections(fields.get("volumes"))
+    yield from _projections(mapping(fields, "volumes"))
     for field, key, kind in IN_FIELDS:
-        items = fields.get(field)
-        for name, item in items.items() if isinstance(items, dict) else ():
-            value = item.get(key) if isinstance(item, dict) else None
+        for name, item in mapping(fields, field).items():
+            value = value_at(item, (key,))
             if isinstance(value, dict) and (key != "valueFrom" or LATER_SOURCES & value.keys()):
                 yield (field, name, key), kind, value
 
 
-def _projections(volumes: Any) -> Iterator[tuple[ValuePath, str, Any]]:
+def _projections(volumes: Mapping[str, Any]) -> Iterator[tuple[ValuePath, str, Any]]:
     """Yield each source of projected volumes, except `files`, which Kubernetes does not have."""
-    for name, volume in volumes.items() if isinstance(volumes, dict) else ():
-        projected = volume.get("projected") if isinstance(volume, dict) else None
-        sources = projected.get("sources") if isinstance(projected, dict) else None
-        for number, source in enumerate(sources if isinstance(sources, list) else ()):
+    for name, volume in volumes.items():
+        for number, source in enumerate(sequence(volume, "projected", "sources")):
             if isinstance(source, dict) and "files" not in source:
                 yield ("volumes", name, "projected", "sources", number), "VolumeProjection", source
 
 
 def _amounts(document: Document, path: ValuePath, fields: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield a problem for each mapping in `resources` other than requests and limits."""
-    resources = fields.get("resources")
-    for name, value in resources.items() if isinstance(resources, dict) else ():
+    for name, value in mapping(fields, "resources").items():
         if isinstance(value, dict) and name not in AMOUNTS:
             hint = did_you_mean(name, AMOUNTS) or "write amounts under requests or limits"
             problem = Problem(

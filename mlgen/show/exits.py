@@ -12,6 +12,7 @@ from typing import Any
 from mlgen.jobfile.model import KILLED_EXIT_CODES
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.values import sequence
 from mlgen.objects.supervisor import ANY, DEFAULTS, SIGNALS
 from mlgen.output.columns import duration, named
 from mlgen.output.pages import page
@@ -184,8 +185,7 @@ def _is_retryable(retryable: Any, code: int) -> bool:
     """Return True if the supervisor's plan restarts the gang after an exit code."""
     if retryable == SIGNALS:
         return code >= 128  # noqa: PLR2004 - 128 + the number of a signal
-    codes = retryable if isinstance(retryable, list) else []
-    return retryable == ANY or code in (*KILLED_EXIT_CODES, *codes)
+    return retryable == ANY or code in (*KILLED_EXIT_CODES, *sequence(retryable))
 
 
 def _counted(case: _Case) -> str:
