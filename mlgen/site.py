@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from mlgen import resources
 from mlgen.bounds import DEPTH, SITE_BYTES
 from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep, marked
-from mlgen.jobfile.schema import base
+from mlgen.jobfile.schema import base, fields, inlined, steps_of, target
 from mlgen.jobfile.validation import require_valid
 from mlgen.kubernetes.pod_security import LEVELS
 from mlgen.kubernetes.values import mapping, value_at
@@ -177,34 +176,21 @@ def find(folder: Path, *, links: bool = True) -> Site | None:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of mlgen.toml (draft-07): the keys, with their descriptions."""
-    resolved: dict[str, Any] = _resolved(
-        {k: v for k, v in resources.table("site.schema").items() if k != "$comment"}
-    )
-    return resolved
-
-
-def _resolved(node: Any) -> Any:
-    """Return a part of the schema with its references to the job file's schema resolved."""
-    if not isinstance(node, dict):
-        return node
-    own = {name: _resolved(part) for name, part in node.items() if name != "$ref"}
-    steps = node.get("$ref", "").split("/")[1:]
-    return reduce(lambda part, step: part[step], steps, base()) | own if steps else own
+    own = {k: v for k, v in resources.table("site.schema").items() if k != "$comment"}
+    whole: dict[str, Any] = inlined(own, lambda reference: target(reference, base()))
+    return whole
 
 
 def _path(node: Mapping[str, Any]) -> ValuePath:
     """Return the path of a key's field in the job file."""
-    return tuple(step for step in node["$ref"].split("/")[1:] if step != "properties")
+    return tuple(step for step in steps_of(node["$ref"]) if step != "properties")
 
 
 def _fields() -> Iterator[tuple[ValuePath, ValuePath]]:
     """Yield each key that sets a default of the job file, with the field's path there."""
-    keys = resources.table("site.schema")["properties"]
-    for name, node in keys.items():
-        if "properties" in node:
-            yield from (((name, key), _path(part)) for key, part in node["properties"].items())
-        elif "$ref" in node:
-            yield (name,), _path(node)
+    for key, node in fields(resources.table("site.schema")):
+        if "$ref" in node and "properties" not in node:
+            yield key, _path(node)
 
 
 def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlgen.flow import MAX_FLOW, flow, words
 from mlgen.jobfile.model import KIND
-from mlgen.jobfile.schema import base
+from mlgen.jobfile.schema import base, fields
 from mlgen.kubernetes.definitions import definition
 from mlgen.kubernetes.quantity import cure, seconds
 from mlgen.kubernetes.values import mapping, value_at
@@ -98,16 +98,9 @@ class JobFile:
         return "worker" if "worker" in names or not names else names[0]
 
     def places(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield the fields in a schema with their paths, shorter paths first."""
-        level = [("", schema)]
-        while level:
-            level = [
-                (f"{path}.{name}".removeprefix("."), inner)
-                for path, parent in level
-                for name, inner in parent.get("properties", {}).items()
-                if name not in ("volumes", "template", "roles", "options")
-            ]
-            yield from ((path.rpartition(".")[2], path) for path, _ in level)
+        """Return the fields in a schema with their paths, shorter paths first."""
+        omitted = ("volumes", "template", "roles", "options")
+        return ((path[-1], ".".join(path)) for path, _ in fields(schema, omitted))
 
     @cached_property
     def targets(self) -> dict[str, str]:
@@ -221,8 +214,8 @@ def for_resource_field(job: JobFile, path: ValuePath, name: str, known: Sequence
             if meant in definition(kind).fields:
                 verb = "move it to" if meant == name else "write"
                 return f"{verb} {start}template.spec.{place}{meant}"
-    fields = job.places(job.schema) if path == SPEC else ()
-    places = (place for other, place in fields if normalized(other) == normalized(name))
+    named = job.places(job.schema) if path == SPEC else ()
+    places = (place for other, place in named if normalized(other) == normalized(name))
     place = next(places, "")
     return f"move it to {place}" if place else choice(name, known)
 
