@@ -18,8 +18,7 @@ from mlgen.checks.selectors import JobPods, Selector, pods_of_job, selectors_of,
 from mlgen.checks.volumes import shared_claims
 from mlgen.documents.document import Document
 from mlgen.kubernetes import references
-from mlgen.kubernetes.groups import group_kind, is_built_in
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_kind, is_built_in
 from mlgen.kubernetes.values import value_at
 from mlgen.problems import Problem, ValuePath, choice
 from mlgen.resources import table

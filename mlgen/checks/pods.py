@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
 from mlgen.kubernetes.values import value_at

@@ -30,8 +30,7 @@ from mlgen.documents.files import (
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.validation import invalid_templates, require_valid
-from mlgen.kubernetes.groups import group_of
-from mlgen.kubernetes.objects import without_nulls
+from mlgen.kubernetes.objects import group_of, without_nulls
 from mlgen.kubernetes.values import sequence, value_at
 from mlgen.problems import Collector, MlgenError, Place, Problem, described, did_you_mean, one_of
 

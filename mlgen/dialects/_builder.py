@@ -13,9 +13,8 @@ from mlgen.dialects._schemas import COMMON, read
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.jobfile.gpus import is_gpu
 from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
-from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.kubernetes.names import DNS_1035_WORDS, LABEL_MAX
+from mlgen.kubernetes.names import DNS_1035_WORDS, KUEUE_QUEUE, LABEL_MAX, LAST_APPLIED
 from mlgen.kubernetes.values import value_at
 from mlgen.problems import Code, Collector, Problem, ValuePath
 

@@ -14,8 +14,7 @@ from mlgen.checks import foreign
 from mlgen.diff.compare import pair
 from mlgen.diff.report import report
 from mlgen.documents.files import Text
-from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_kind
 from mlgen.kubernetes.values import mapping, sequence
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.problems import Collector, MlgenError, Problem

@@ -11,8 +11,7 @@ Sources of the controllers' rules:
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_kind
 from mlgen.kubernetes.updates import Update
 from mlgen.kubernetes.values import sequence, value_at
 from mlgen.objects.supervisor import planned

@@ -16,8 +16,7 @@ from mlgen.diff.compare import (
     three_way_fields,
 )
 from mlgen.diff.effects import effects, readers
-from mlgen.kubernetes.groups import group_kind, is_built_in
-from mlgen.kubernetes.objects import Object, contains_secret
+from mlgen.kubernetes.objects import Object, contains_secret, group_kind, is_built_in
 from mlgen.kubernetes.updates import Change, FieldPath, Rule, Update, dotted, rejected
 from mlgen.kubernetes.values import mapping
 from mlgen.kubernetes.versions import KubeVersion

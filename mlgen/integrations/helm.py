@@ -29,9 +29,8 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import STDIN, Context, Text, decode
 from mlgen.integrations import file_type
 from mlgen.jobfile.model import KIND
-from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.limits import CONFIG_MAP_MAX, kib
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_of
 from mlgen.kubernetes.values import mapping
 from mlgen.objects.notes import notes
 from mlgen.objects.program import FILE

@@ -23,8 +23,7 @@ from functools import cache
 from typing import Any
 
 from mlgen.kubernetes import quantity, versions
-from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_kind
 from mlgen.kubernetes.values import mapping, value_at
 from mlgen.kubernetes.versions import MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.resources import table

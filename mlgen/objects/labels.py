@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
-from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.values import mapping, value_at
 from mlgen.topology import INDEX_NAME, Role
 from mlgen.version import ANNOTATION, VERSION
