@@ -23,9 +23,9 @@ from mlgen.checks.pods import Objects
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
-from mlgen.jobfile.excuses import invalid_excuses, unexcused
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.parser import training_job
+from mlgen.jobfile.validation import invalid_excuses, unexcused
 from mlgen.kubernetes.objects import Identities, Key, Object, keys, memory
 from mlgen.objects.labels import is_rendered_jobset
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath, limited_hints, severe

@@ -13,8 +13,8 @@ from typing import Any
 
 from mlgen import frameworks
 from mlgen.flow import flow
-from mlgen.jobfile.excuses import EXCUSABLE_ERRORS
 from mlgen.jobfile.schema import meanings
+from mlgen.jobfile.validation import EXCUSABLE_ERRORS
 from mlgen.output import pages
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import did_you_mean

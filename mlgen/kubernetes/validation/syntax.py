@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlgen.kubernetes import _hints as hints
+from mlgen.kubernetes import field_hints as hints
 from mlgen.kubernetes.limits import PORT_MAX
 from mlgen.kubernetes.names import DNS_1123, LABEL_MAX
 from mlgen.kubernetes.validation.rows import Rule, Spot, missing, values
