@@ -7,7 +7,7 @@ from mlgen import dialects, frameworks
 from mlgen.documents import comments
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
-from mlgen.jobfile.excuses import unexcused
+from mlgen.jobfile.validation import unexcused
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.problems import Collector, Problem, ValuePath, limited_hints, severe
 from mlgen.rendering import admitted

@@ -10,9 +10,9 @@ from mlgen.checks.files import shared_outputs
 from mlgen.checks.other_documents import is_own, own_service
 from mlgen.checks.pods import Objects
 from mlgen.documents.document import Document
-from mlgen.jobfile.excuses import invalid_excuses, unexcused
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.parser import training_job
+from mlgen.jobfile.validation import invalid_excuses, unexcused
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import is_rendered_jobset
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath, limited_hints

@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,10 @@ from mlgen import resources
 from mlgen.bounds import DEPTH, SITE_BYTES
 from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep, marked
-from mlgen.jobfile.schema import base
+from mlgen.jobfile.schema import base, fields, inlined, steps_of, target
 from mlgen.jobfile.validation import require_valid
 from mlgen.kubernetes.pod_security import LEVELS
+from mlgen.kubernetes.values import mapping, value_at
 from mlgen.kubernetes.versions import KubeVersion, parse
 from mlgen.problems import MlgenError, Place, Problem, ValuePath
 
@@ -121,7 +121,7 @@ class Site:
         # The supervisor image replaces the Python image. So if a site enforces only the Python
         # image, a job file must not set the supervisor image.
         replaced = PYTHON_IMAGE in self.fields and SUPERVISOR_IMAGE not in self.fields
-        if "helpers" in self.enforced and replaced and _value(document.data, SUPERVISOR_IMAGE):
+        if "helpers" in self.enforced and replaced and value_at(document.data, SUPERVISOR_IMAGE):
             message = f"{self.file} enforces helpers.python-image, which this image would override"
             problem = Problem(SUPERVISOR_IMAGE, message, "combination", "remove it")
             yield document.located(problem)
@@ -130,7 +130,7 @@ class Site:
         for path, (value, _) in self.fields.items():
             if not any(path[: len(prefix)] == prefix for prefix in prefixes):
                 continue
-            written = _value(document.data, path)
+            written = value_at(document.data, path)
             allowed = LEVELS[LEVELS.index(value) :] if path == PROFILE else (value,)
             if written is not None and written not in allowed:
                 own, theirs = map(_shown, (value, written))
@@ -170,34 +170,21 @@ def find(folder: Path, *, links: bool = True) -> Site | None:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of mlgen.toml (draft-07): the keys, with their descriptions."""
-    resolved: dict[str, Any] = _resolved(
-        {k: v for k, v in resources.table("site.schema").items() if k != "$comment"}
-    )
-    return resolved
-
-
-def _resolved(node: Any) -> Any:
-    """Return a part of the schema with its references to the job file's schema resolved."""
-    if not isinstance(node, dict):
-        return node
-    own = {name: _resolved(part) for name, part in node.items() if name != "$ref"}
-    steps = node.get("$ref", "").split("/")[1:]
-    return reduce(lambda part, step: part[step], steps, base()) | own if steps else own
+    own = {k: v for k, v in resources.table("site.schema").items() if k != "$comment"}
+    whole: dict[str, Any] = inlined(own, lambda reference: target(reference, base()))
+    return whole
 
 
 def _path(node: Mapping[str, Any]) -> ValuePath:
     """Return the path of a key's field in the job file."""
-    return tuple(step for step in node["$ref"].split("/")[1:] if step != "properties")
+    return tuple(step for step in steps_of(node["$ref"]) if step != "properties")
 
 
 def _fields() -> Iterator[tuple[ValuePath, ValuePath]]:
     """Yield each key that sets a default of the job file, with the field's path there."""
-    keys = resources.table("site.schema")["properties"]
-    for name, node in keys.items():
-        if "properties" in node:
-            yield from (((name, key), _path(part)) for key, part in node["properties"].items())
-        elif "$ref" in node:
-            yield (name,), _path(node)
+    for key, node in fields(resources.table("site.schema")):
+        if "$ref" in node and "properties" not in node:
+            yield key, _path(node)
 
 
 def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:
@@ -218,8 +205,7 @@ def _files(folder: Path, start: Path, *, links: bool) -> Iterator[Document]:
             yield _toml(text, shown)
         elif TABLE[-1] in text:  # avoids the slow import of a TOML parser
             document = _toml(text, shown)
-            table = document.data.get(TABLE[0])
-            if isinstance(table, dict) and TABLE[1] in table:
+            if TABLE[1] in mapping(document.data, TABLE[0]):
                 yield document.item(*TABLE)
 
 
@@ -301,7 +287,7 @@ def _site(document: Document) -> Site:
     require_valid(document, schema())
     fields: dict[ValuePath, tuple[Any, Place]] = {}
     for key, path in _fields():
-        value = _value(data, key)
+        value = value_at(data, key)
         if isinstance(value, dict):
             fields |= {(*path, k): (v, document.place((*key, k))) for k, v in value.items()}
         elif value is not None:
@@ -328,13 +314,6 @@ def _site(document: Document) -> Site:
         data.get("strict"),
         tuple(data.get("enforce", ())),
     )
-
-
-def _value(data: Any, path: ValuePath) -> Any:
-    """Return the value at a path; None if there is none."""
-    for step in path:
-        data = data.get(step) if isinstance(data, dict) else None
-    return data
 
 
 def _lacks(data: Any, path: ValuePath) -> bool:

@@ -606,7 +606,7 @@ def local() -> dict[str, list[str]]:
         ],
         'jobfile/validation.py: python_pattern(schema["pattern"])': schemas,
         "jobfile/validation.py: python_pattern(pattern)": schemas,
-        "kubernetes/_hints.py: pattern": [*data("hints.json", "strings")],
+        "kubernetes/field_hints.py: pattern": [*data("hints.json", "strings")],
         r'kubernetes/addresses.py: rf"(?:(?P<url>(?<=//))|(?<![\w./)}}-]))(?P<name>{any_name})-" '
         r'rf"(?P<index>{NUMBER}|{RANGE}|{PLACEHOLDER})(?P<domain>(?:\.{LABEL})*)\.?" '
         r'r"(?::(?P<port>\d{1,9}))?(?!\.?[\w-])(?(url)|(?!/))"': [

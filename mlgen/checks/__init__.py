@@ -41,9 +41,8 @@ from mlgen.checks.pods import (
     title,
 )
 from mlgen.kubernetes import limits, validation
-from mlgen.kubernetes.groups import group_of, is_built_in
-from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, STATEFUL_SET_MAX
-from mlgen.kubernetes.objects import Key, Object
+from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, LAST_APPLIED, STATEFUL_SET_MAX
+from mlgen.kubernetes.objects import Key, Object, group_of, is_built_in
 from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
 from mlgen.kubernetes.validation.syntax import SUBDOMAIN_MAX, is_subdomain
 from mlgen.kubernetes.versions import RELAXED_SERVICE_NAMES, KubeVersion
@@ -319,7 +318,7 @@ def _size(item: Object) -> int:
     others = sum(len(name) + len(str(text).encode()) for name, text in annotations.items())
     applied = item | {"metadata": metadata}
     line = json.dumps(applied, ensure_ascii=False, separators=(",", ":")) + "\n"
-    return others + len(limits.APPLIED) + len(line.encode()) + 5 * sum(map(line.count, "<>&"))
+    return others + len(LAST_APPLIED) + len(line.encode()) + 5 * sum(map(line.count, "<>&"))
 
 
 def sizes(item: Object, hint: str) -> Iterator[Problem]:

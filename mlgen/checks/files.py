@@ -10,7 +10,7 @@ from itertools import accumulate, islice, pairwise
 from typing import Any
 
 from mlgen.checks.job_file import in_job_file
-from mlgen.checks.pods import Container, Located, Objects, of_containers, value_at
+from mlgen.checks.pods import Container, Located, Objects, of_containers
 from mlgen.checks.volumes import (
     DEEPEST,
     FILE,
@@ -26,6 +26,7 @@ from mlgen.checks.volumes import (
     source_of,
 )
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.values import value_at
 from mlgen.launch.line import Line
 from mlgen.objects.labels import ROLE
 from mlgen.problems import Problem, ValuePath, did_you_mean

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mlgen.checks.pods import ROLES, TEMPLATE, Located, has, value_at
+from mlgen.checks.pods import ROLES, TEMPLATE, Located
 from mlgen.jobfile.model import own_files
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.values import has, value_at
 from mlgen.objects.labels import ROLE, files_name
 from mlgen.objects.pod import PREFLIGHT
 from mlgen.problems import Problem, ValuePath

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from mlgen.checks.pods import POD, TEMPLATE, Located, Pods, of_pods, value_at
+from mlgen.checks.pods import POD, TEMPLATE, Located, Pods, of_pods
+from mlgen.kubernetes.values import value_at
 from mlgen.objects.network import ISTIO, LINKERD
 
 

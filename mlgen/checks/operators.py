@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mlgen.checks.pod_names import MERGED
-from mlgen.checks.pods import Container, Located, Pods, of_containers, of_pods, value_at
+from mlgen.checks.pods import Container, Located, Pods, of_containers, of_pods
 from mlgen.jobfile.model import is_below
 from mlgen.jobfile.operators import OF_PODS, SELECTED, hints, operator_of
-from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.values import value_at
 from mlgen.objects.labels import JOB, REPLICA_INDEX, ROLE
 from mlgen.problems import ValuePath, listed
 

@@ -12,14 +12,14 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from mlgen.checks.job_file import in_job_file
-from mlgen.checks.pods import POD, Objects, items_of, value_at
+from mlgen.checks.pods import POD, Objects, items_of
 from mlgen.checks.renamed import Referred, referred_objects, renamed_objects
 from mlgen.checks.selectors import JobPods, Selector, pods_of_job, selectors_of, unselected
 from mlgen.checks.volumes import shared_claims
 from mlgen.documents.document import Document
 from mlgen.kubernetes import references
-from mlgen.kubernetes.groups import group_kind, is_built_in
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_kind, is_built_in
+from mlgen.kubernetes.values import value_at
 from mlgen.problems import Problem, ValuePath, choice
 from mlgen.resources import table
 from mlgen.rules import Rules
@@ -163,9 +163,7 @@ def _facts_of_item(path: ValuePath, item: Object) -> Iterator[tuple[str, Any]]:
     spec, metadata = item.get("spec"), item.get("metadata")
     group, kind = group_kind(item)
     if kind == "CustomResourceDefinition" and isinstance(spec, dict):
-        names = spec.get("names")
-        defined = names.get("kind") if isinstance(names, dict) else None
-        yield "defined", f"{spec.get('group')}/{defined}"
+        yield "defined", f"{spec.get('group')}/{value_at(spec, ('names', 'kind'))}"
     if isinstance(metadata, dict):
         name = _full_name(str(metadata.get("name")), item)
         claim = spec if isinstance(spec, dict) else {}

@@ -10,11 +10,12 @@ from typing import Any
 
 from mlgen.checks.devices import NODES, devices_of, requested
 from mlgen.checks.operators import own_labels, pod_labels
-from mlgen.checks.pods import POD, Located, Objects, Pods, name_of, of_objects, of_pods, value_at
+from mlgen.checks.pods import POD, Located, Objects, Pods, name_of, of_objects, of_pods
 from mlgen.jobfile.operators import is_of_job
-from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural, parse, times
+from mlgen.kubernetes.values import value_at
 from mlgen.problems import ValuePath, choice
 
 HOSTNAME = "kubernetes.io/hostname"

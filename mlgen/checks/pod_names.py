@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mlgen.checks.pods import Container, ContainerText, Located, of_containers, value_at
+from mlgen.checks.pods import Container, ContainerText, Located, of_containers
+from mlgen.kubernetes.values import value_at
 from mlgen.objects.labels import REPLICA_INDEX, ROLE
 from mlgen.topology import INDEX, INDEX_NAME
 

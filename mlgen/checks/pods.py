@@ -11,9 +11,10 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
+from mlgen.kubernetes.values import value_at
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.launch.line import Line, Lines, container_lines
 from mlgen.objects.labels import MAX_REPLICAS, REPLICA_INDEX, ROLE, files_name
@@ -34,25 +35,11 @@ POD: ValuePath = (*TEMPLATE, "spec")
 
 def items_of(data: Any) -> Iterator[tuple[ValuePath, Any]]:
     """Yield the content of a document, or the items of a List, each with its path."""
-    items = data.get("items") if isinstance(data, dict) and data.get("kind") == "List" else None
-    if isinstance(items, list):
+    items = value_at(data, ("items",))
+    if isinstance(items, list) and data.get("kind") == "List":
         yield from ((("items", number), item) for number, item in enumerate(items))
     else:
         yield (), data
-
-
-def value_at(holder: Any, path: Iterable[str | int]) -> Any:
-    """Return the value at a path; None if there is none."""
-    for step in path:
-        holder = holder[step] if has(holder, step) else None
-    return holder
-
-
-def has(value: Any, step: str | int) -> bool:
-    """Return whether a list or mapping has an item."""
-    if isinstance(step, int):
-        return isinstance(value, list) and step < len(value)
-    return isinstance(value, dict) and step in value
 
 
 def workloads(objects: Iterable[Object]) -> dict[str, Object]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from mlgen.checks.pods import WORKLOADS, one_of_each, title, value_at, with_jobs
+from mlgen.checks.pods import WORKLOADS, one_of_each, title, with_jobs
 from mlgen.kubernetes import references
-from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.labels import KUEUE_PRIORITY, KUEUE_QUEUE
-from mlgen.kubernetes.objects import Identities, Key, Object, keys
+from mlgen.kubernetes.names import KUEUE_PRIORITY, KUEUE_QUEUE
+from mlgen.kubernetes.objects import Identities, Key, Object, group_kind, keys
 from mlgen.kubernetes.references import Reference
 from mlgen.kubernetes.validation.syntax import is_subdomain
+from mlgen.kubernetes.values import value_at
 from mlgen.objects.labels import COMPONENT, ROLE
 from mlgen.objects.storage import GIT_KEYS
 from mlgen.resources import table

@@ -7,8 +7,9 @@ proves nothing, because it can be changed as well.
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 
-from mlgen.checks.pods import Located, title, value_at
+from mlgen.checks.pods import Located, title
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.values import value_at
 from mlgen.objects.labels import PROGRAM, ROLE
 from mlgen.objects.program import FILE, FOLDER, archive
 from mlgen.objects.supervisor import IN_ARCHIVE, IN_IMAGE, NAME, PLAN, planned, read_plan

@@ -24,11 +24,10 @@ from mlgen.checks.pods import (
     of_manifests,
     of_objects,
     title,
-    value_at,
 )
-from mlgen.kubernetes.groups import group_of
-from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.objects import Object, group_of
+from mlgen.kubernetes.values import value_at
 from mlgen.kubernetes.versions import (
     MUTABLE_WHILE_SUSPENDED,
     POD_GROUPS,

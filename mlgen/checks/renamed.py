@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mlgen.checks.job_file import in_job_file
-from mlgen.checks.pods import POD, Objects, value_at
+from mlgen.checks.pods import POD, Objects
 from mlgen.documents.document import Document
-from mlgen.jobfile.excuses import unexcused
+from mlgen.jobfile.validation import unexcused
 from mlgen.kubernetes import references
+from mlgen.kubernetes.values import value_at
 from mlgen.problems import Problem, ValuePath
 
 

@@ -9,9 +9,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mlgen.checks.operators import PodLabels, own_labels, pod_labels
-from mlgen.checks.pods import Objects, value_at
+from mlgen.checks.pods import Objects
 from mlgen.jobfile.operators import SELECTED, SELECTORS, is_of_job, operator_of
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.values import mapping, sequence, value_at
 from mlgen.problems import Problem, ValuePath
 
 
@@ -93,7 +94,7 @@ def _values_at(path: ValuePath, value: Any, steps: list[str]) -> Iterator[tuple[
     if not steps:
         yield path, value
     elif steps[0] == "*":
-        for number, item in enumerate(value if isinstance(value, list) else ()):
+        for number, item in enumerate(sequence(value)):
             yield from _values_at((*path, number), item, steps[1:])
     elif isinstance(value, dict) and steps[0] in value:
         yield from _values_at((*path, steps[0]), value[steps[0]], steps[1:])
@@ -101,11 +102,10 @@ def _values_at(path: ValuePath, value: Any, steps: list[str]) -> Iterator[tuple[
 
 def _required(selector: Any, *, plain: bool) -> Iterator[tuple[str, Any]]:
     """Yield the labels that a selector requires, with their values."""
-    labels = selector if plain else value_at(selector, ("matchLabels",))
-    for key, value in labels.items() if isinstance(labels, dict) else ():
+    labels = mapping(selector) if plain else mapping(selector, "matchLabels")
+    for key, value in labels.items():
         yield str(key), value
-    expressions = value_at(selector, ("matchExpressions",))
-    for each in expressions if isinstance(expressions, list) else ():
+    for each in sequence(selector, "matchExpressions"):
         values = value_at(each, ("values", 0))
         if values is not None and each.get("operator") == "In":
             yield str(each.get("key")), values

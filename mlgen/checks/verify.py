@@ -11,21 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from mlgen import checks, dialects
-from mlgen.checks.pods import (
-    Located,
-    Objects,
-    items_of,
-    role_path,
-    title,
-    value_at,
-    with_jobs,
-)
+from mlgen.checks.pods import Located, Objects, items_of, role_path, title, with_jobs
 from mlgen.checks.program import OURS, is_known, program_path, unknown, unknown_program
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.objects import Key, Object, keys, without_nulls
 from mlgen.kubernetes.schema import broken_structure, has_kind
+from mlgen.kubernetes.values import value_at
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import (
     DECIDES,
@@ -91,8 +84,7 @@ class _Part:
 
     def label(self, name: str) -> str | None:
         """Return the text of a label, if the object has it."""
-        labels = self.data["metadata"].get("labels")
-        value = labels.get(name) if isinstance(labels, dict) else None
+        value = value_at(self.data, ("metadata", "labels", name))
         return None if value is None else str(value)
 
     @property

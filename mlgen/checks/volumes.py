@@ -20,9 +20,9 @@ from mlgen.checks.pods import (
     of_objects,
     of_pods,
     role_path,
-    value_at,
 )
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.values import value_at
 from mlgen.objects.labels import SUPERVISOR, WAITS
 from mlgen.problems import Problem, ValuePath, choice, error, warning
 from mlgen.shell import is_shell

@@ -30,8 +30,8 @@ from mlgen.documents.files import (
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.validation import invalid_templates, require_valid
-from mlgen.kubernetes.groups import group_of
-from mlgen.kubernetes.objects import without_nulls
+from mlgen.kubernetes.objects import group_of, without_nulls
+from mlgen.kubernetes.values import sequence, value_at
 from mlgen.problems import Collector, MlgenError, Place, Problem, described, did_you_mean, one_of
 
 if TYPE_CHECKING:
@@ -329,8 +329,7 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
 
 def _unused(document: Document) -> list[Problem]:
     """Return a warning if no custom resource in the input refers to an object that is a part."""
-    metadata, name = document.data.get("metadata"), document.data["kind"]
-    own = metadata.get("name") if isinstance(metadata, dict) else None
+    name, own = document.data["kind"], value_at(document.data, ("metadata", "name"))
     if document.context and isinstance(own, str) and own in document.context.names:
         return []
     message = f"the {name} is not rendered: no job in the input refers to it"
@@ -371,8 +370,7 @@ def _list_items(document: Document) -> list[Any]:
     data = document.data
     if not isinstance(data, dict) or (data.get("apiVersion"), data.get("kind")) != ("v1", "List"):
         return []
-    items = data.get("items")
-    return items if isinstance(items, list) else []
+    return sequence(data, "items")
 
 
 def _is_job(item: Any) -> bool:

@@ -6,7 +6,6 @@ Problems of the job are therefore reported at the values of the custom resource.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from shlex import quote
 from typing import Any, NamedTuple
 
@@ -14,18 +13,10 @@ from mlgen.dialects._schemas import COMMON, read
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.jobfile.gpus import is_gpu
 from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
-from mlgen.kubernetes.labels import KUEUE_QUEUE, LAST_APPLIED
 from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.kubernetes.names import DNS_1035_WORDS, LABEL_MAX
+from mlgen.kubernetes.names import DNS_1035_WORDS, KUEUE_QUEUE, LABEL_MAX, LAST_APPLIED
+from mlgen.kubernetes.values import value_at
 from mlgen.problems import Code, Collector, Problem, ValuePath
-
-
-def child(value: Any, step: str | int) -> Any:
-    """Return a field of a mapping or an item of a list; None if it does not exist."""
-    if isinstance(value, dict):
-        return value.get(step)
-    is_item = isinstance(value, list) and isinstance(step, int) and step < len(value)
-    return value[step] if is_item else None
 
 
 class SourceValue(NamedTuple):
@@ -39,7 +30,7 @@ class SourceValue(NamedTuple):
 
     def get(self, *steps: str | int) -> "SourceValue":
         """Return a value within this one. Its `value` is None if it does not exist."""
-        return SourceValue(reduce(child, steps, self.value), (*self.path, *steps))
+        return SourceValue(value_at(self.value, steps), (*self.path, *steps))
 
     def fields(self) -> Iterator[tuple[str, "SourceValue"]]:
         """Yield the fields of a mapping with their names. None counts as empty."""

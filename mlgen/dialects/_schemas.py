@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from mlgen.jobfile.schema import base
+from mlgen.jobfile.schema import base, inlined
 from mlgen.kubernetes.json_schema import definitions, reference
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import choice
@@ -40,7 +40,7 @@ def resource_schema(dialect: str, version: str, kind: str, kept: str = "") -> di
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": _definition(COMMON, "metadata"),
-            "spec": _resolved(read(file)["kinds"][version][kind], file, kept),
+            "spec": _inlined(read(file)["kinds"][version][kind], file, kept),
             "status": {},
         },
         "definitions": base()["definitions"],
@@ -112,27 +112,26 @@ def read(file: str) -> Any:
 
 @cache
 def _definition(file: str, name: str, kept: str = "") -> dict[str, Any]:
-    resolved: dict[str, Any] = _resolved(read(file)["definitions"][name], file, kept)
-    return resolved
+    """Return a definition of a file, see `_inlined`."""
+    return _inlined(read(file)["definitions"][name], file, kept)
 
 
-def _resolved(node: Any, file: str, kept: str) -> Any:
-    """Return a part of a file with its references resolved, except to definitions of the job file.
+def _inlined(node: Any, file: str, kept: str) -> dict[str, Any]:
+    """Return a part of a file without references, except to definitions of the job file.
 
     Args:
         node: the part.
         file: the name of the file.
         kept: as for `resource_schema`.
     """
-    if isinstance(node, list):
-        return [_resolved(item, file, kept) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" not in node:
-        return {name: _resolved(part, file, kept) for name, part in node.items()}
-    other, _, name = node["$ref"].partition(LOCAL)
-    is_kept = other == JOB_FILE or name == kept
-    return {"$ref": f"{LOCAL}{name}"} if is_kept else _definition(other or file, name, kept)
+
+    def find(reference: str) -> dict[str, Any]:
+        other, _, name = reference.partition(LOCAL)
+        is_kept = other == JOB_FILE or name == kept
+        return {"$ref": f"{LOCAL}{name}"} if is_kept else _definition(other or file, name, kept)
+
+    part: dict[str, Any] = inlined(node, find)
+    return part
 
 
 def _references(node: Any) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from mlgen.dialects._schemas import read, resource_schema
 from mlgen.documents.document import Document
 from mlgen.jobfile.validation import require_valid
-from mlgen.kubernetes.labels import KUEUE_QUEUE
+from mlgen.kubernetes.names import KUEUE_QUEUE
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.problems import MlgenError, Problem, ValuePath
 

@@ -14,8 +14,8 @@ from mlgen.checks import foreign
 from mlgen.diff.compare import pair
 from mlgen.diff.report import report
 from mlgen.documents.files import Text
-from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_kind
+from mlgen.kubernetes.values import mapping, sequence
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.problems import Collector, MlgenError, Problem
 from mlgen.result import Options, Result
@@ -103,15 +103,14 @@ def _objects(result: Result) -> list[Object]:
     """Return all objects that have a name, with the items of each List as separate objects."""
     objects: list[Object] = []
     for item in result.objects:
-        items = item.get("items") if group_kind(item) == ("", "List") else [item]
-        objects += items if isinstance(items, list) else []
+        objects += sequence(item, "items") if group_kind(item) == ("", "List") else [item]
     return [_as_stored(item) for item in objects if _is_named(item)]
 
 
 def _is_named(item: Any) -> bool:
     """Return True if a value is an object with a name that can be applied."""
-    metadata = item.get("metadata") if isinstance(item, dict) else None
-    if not isinstance(metadata, dict) or not metadata.get("name"):
+    metadata = mapping(item, "metadata")
+    if not metadata.get("name"):
         return False
     names = (metadata["name"], metadata.get("namespace") or "")
     types = (item.get("apiVersion"), item.get("kind"))

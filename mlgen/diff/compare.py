@@ -12,11 +12,11 @@ from typing import Any
 
 from mlgen.kubernetes import quantity
 from mlgen.kubernetes.defaults import Always, defaults
-from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.labels import LAST_APPLIED
 from mlgen.kubernetes.merge import KEYS, merged
-from mlgen.kubernetes.objects import Key, Object
+from mlgen.kubernetes.names import LAST_APPLIED
+from mlgen.kubernetes.objects import Key, Object, group_kind
 from mlgen.kubernetes.updates import Change, FieldPath
+from mlgen.kubernetes.values import mapping
 from mlgen.objects.labels import INSTANCE, JOB, MANAGED_BY, SUPERVISES
 
 JobKey = tuple[str, str]
@@ -60,7 +60,7 @@ def job_name(item: Object) -> str:
     The ConfigMap of a job's status and its claims lack the job's label, so that a cleanup by label
     keeps them. Claims, and objects of earlier versions, are identified by recommended labels.
     """
-    labels = mapping_at(item["metadata"], "labels")
+    labels = mapping(item["metadata"], "labels")
     is_ours = labels.get(MANAGED_BY) == "mlgen"
     own = labels.get(JOB) or labels.get(SUPERVISES)
     return str(own or (is_ours and labels.get(INSTANCE)) or "")
@@ -69,12 +69,6 @@ def job_name(item: Object) -> str:
 def job_key(item: Object) -> JobKey:
     """Return the namespace and the name of an object's job."""
     return item["metadata"].get("namespace") or "", job_name(item)
-
-
-def mapping_at(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a field that should be a mapping; an empty mapping if it is missing or malformed."""
-    field = value.get(name)
-    return field if isinstance(field, Mapping) else {}
 
 
 def _pairs(

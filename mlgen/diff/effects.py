@@ -11,9 +11,9 @@ Sources of the controllers' rules:
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.updates import Update, at
+from mlgen.kubernetes.objects import Object, group_kind
+from mlgen.kubernetes.updates import Update
+from mlgen.kubernetes.values import sequence, value_at
 from mlgen.objects.supervisor import planned
 
 IN_FILES = "sees the change in its mounted files within about a minute"
@@ -40,8 +40,8 @@ def readers(update: Update, objects: Sequence[Object]) -> list[str]:
     lines = []
     for item in objects:
         namespaces = [meta.get("namespace") or "" for meta in (item["metadata"], metadata)]
-        if namespaces[0] == namespaces[1] and at(item, ("spec", "template")):
-            pod = at(item, ("spec", "template", "spec"))
+        if namespaces[0] == namespaces[1] and value_at(item, ("spec", "template")):
+            pod = value_at(item, ("spec", "template", "spec"))
             when = _when_seen(pod, kind, metadata["name"])
             # The supervisor reads its plan and its program only once.
             when = AFTER_RESTART if when and planned(update.new) else when
@@ -66,16 +66,19 @@ def _when_seen(pod: Any, kind: str, name: str) -> str:
     volumes = [
         volume.get("name")
         for volume in _items(pod, "volumes")
-        if name == at(volume, (volume_source, volume_name))
-        or name in [at(s, (volume_source, "name")) for s in _items(volume, "projected", "sources")]
+        if name == value_at(volume, (volume_source, volume_name))
+        or any(
+            name == value_at(source, (volume_source, "name"))
+            for source in _items(volume, "projected", "sources")
+        )
     ]
     sub_paths, names = [], []
     for container in (*_items(pod, "initContainers"), *_items(pod, "containers")):
         mounts = [each for each in _items(container, "volumeMounts") if each.get("name") in volumes]
         sub_paths += [mount.get("subPath") or mount.get("subPathExpr") for mount in mounts]
         path = ("valueFrom", value_from, "name")
-        names += [at(variable, path) for variable in _items(container, "env")]
-        names += [at(source, (env_from, "name")) for source in _items(container, "envFrom")]
+        names += [value_at(variable, path) for variable in _items(container, "env")]
+        names += [value_at(source, (env_from, "name")) for source in _items(container, "envFrom")]
     # Files under a subPath and variables of a running container are never updated.
     needs_restart = name in names or any(sub_paths)
     if not all(sub_paths):
@@ -85,8 +88,7 @@ def _when_seen(pod: Any, kind: str, name: str) -> str:
 
 def _items(value: Any, *path: str) -> list[Mapping[str, Any]]:
     """Return the mappings in the list at a path; [] if there is no list."""
-    items = at(value, path)
-    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+    return [item for item in sequence(value, *path) if isinstance(item, dict)]
 
 
 def _changes(update: Update, *path: str) -> bool:

@@ -13,13 +13,12 @@ from mlgen.diff.compare import (
     changes,
     job_key,
     job_name,
-    mapping_at,
     three_way_fields,
 )
 from mlgen.diff.effects import effects, readers
-from mlgen.kubernetes.groups import group_kind, is_built_in
-from mlgen.kubernetes.objects import Object, contains_secret
+from mlgen.kubernetes.objects import Object, contains_secret, group_kind, is_built_in
 from mlgen.kubernetes.updates import Change, FieldPath, Rule, Update, dotted, rejected
+from mlgen.kubernetes.values import mapping
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF, PROGRAM
 from mlgen.objects.supervisor import planned
@@ -132,7 +131,7 @@ def _stranger(old: Object, new: Object) -> str:
 
     Names can collide: the role `b-c` of a job `a` and the role `c` of a job `a-b` have equal names.
     """
-    before, after = (mapping_at(item["metadata"], "labels") for item in (old, new))
+    before, after = (mapping(item["metadata"], "labels") for item in (old, new))
     if JOB in before:
         owner = str(before[JOB])
         return "" if owner in (after.get(JOB), after.get(INSTANCE)) else f"belongs to job {owner}"
@@ -165,10 +164,10 @@ def _hint(item: Object, certain: Sequence[tuple[str, Rule]]) -> str:
     hints = dict.fromkeys(rule.hint for _, rule in certain)
     if all(hints):
         return "; ".join(hints)
-    has_pods = "template" in mapping_at(item, "spec")
+    has_pods = "template" in mapping(item, "spec")
     subject = "it and its pods" if has_pods else "it"
     delete = f"delete {subject} first: {delete_objects([item])}"
-    annotations = mapping_at(item["metadata"], "annotations")
+    annotations = mapping(item["metadata"], "annotations")
     for tool in tools().values():
         name, word = tool["force"]
         if word in str(annotations.get(name)).split(","):
@@ -208,7 +207,7 @@ def _without_suffix(item: Object) -> tuple[str, str, str]:
     It consists of the namespace, the name in the job file, and the combination of a matrix.
     """
     metadata = item["metadata"]
-    combination = mapping_at(metadata, "annotations").get(MATRIX)
+    combination = mapping(metadata, "annotations").get(MATRIX)
     return (
         metadata.get("namespace") or "",
         str(metadata["labels"].get(PART_OF) or job_name(item)),

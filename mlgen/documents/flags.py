@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlgen.kubernetes.values import mapping, value_at
 from mlgen.problems import ValuePath, dotted
 from mlgen.shell import text_index
 
@@ -97,13 +98,11 @@ def _split(path: ValuePath) -> tuple[ValuePath | None, str] | None:
 
 def holders(data: Any) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
     """Yield `spec`, for the fields that apply to all roles, and each role, with their paths."""
-    spec = data.get("spec") if isinstance(data, dict) else None
-    if isinstance(spec, dict):
+    if isinstance(spec := value_at(data, ("spec",)), dict):
         yield ("spec",), spec
-        roles = spec.get("roles")
-        for name, role in roles.items() if isinstance(roles, dict) else ():
-            if isinstance(role, dict):
-                yield (*ROLES, name), role
+    for name, role in mapping(data, *ROLES).items():
+        if isinstance(role, dict):
+            yield (*ROLES, name), role
 
 
 def _lists(data: Any) -> Iterator[tuple[ValuePath, Sequence[Any]]]:

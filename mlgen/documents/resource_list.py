@@ -19,8 +19,8 @@ from mlgen.bounds import DEPTH, DOCUMENTS
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import LOADER, TOO_DEEP, ambiguous, read_document
-from mlgen.kubernetes.groups import group_of
-from mlgen.kubernetes.objects import Key
+from mlgen.kubernetes.objects import Key, group_of
+from mlgen.kubernetes.values import value_at
 from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
 
 CONFIG = "functionConfig"
@@ -172,9 +172,7 @@ class Item:
         self.problems = document.problems
         self.words = {}
         for path in WORDS:
-            value = document.data
-            for step in path:
-                value = value.get(step) if isinstance(value, dict) else None
+            value = value_at(document.data, path)
             if not isinstance(value, dict | list | None):
                 self.words[path] = document.texts.get(path, str(value))
 

@@ -19,6 +19,7 @@ from mlgen.jobfile.gpus import without_gpus
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.schema import Extension, extended, with_kubernetes
 from mlgen.jobfile.validation import invalid_kubernetes_fields, require_valid
+from mlgen.kubernetes.values import value_at
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Collector, MlgenError, Problem
 from mlgen.resources import table
@@ -201,8 +202,7 @@ def validate(
     Raises:
         MlgenError: the document has errors; lists all of them with their locations.
     """
-    spec = document.data.get("spec")
-    name: Any = spec.get("framework") if isinstance(spec, dict) else None
+    name = value_at(document.data, ("spec", "framework"))
     known: str | None = name if name in names() else None
     new_names = get(known).renamed_options if known else {}
     old_names = _options.deprecations(document, new_names)

@@ -10,6 +10,8 @@ from functools import cache
 from typing import Any
 
 from mlgen.documents.document import UNWRITTEN, Document, Mark
+from mlgen.jobfile.schema import inlined
+from mlgen.kubernetes.values import mapping
 from mlgen.problems import Problem, ValuePath, error, warning
 from mlgen.resources import table
 
@@ -22,15 +24,15 @@ def schemas(framework: str) -> Mapping[str, Any]:
 
     `{"$ref": "mpi.json#/transport"}` there is the schema of an option of another framework.
     """
-    own = table(f"options/{framework}")
-    return {name: _resolved(schema) for name, schema in own.items()}
+    own: dict[str, Any] = inlined(table(f"options/{framework}"), _option)
+    return own
 
 
-def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema; if it is a reference, the schema that it refers to."""
-    framework, _, option = schema.get("$ref", "").partition(".json#/")
-    resolved: dict[str, Any] = schemas(framework)[option] if option else schema
-    return resolved
+def _option(reference: str) -> dict[str, Any]:
+    """Return the schema of an option: `mpi.json#/transport`."""
+    framework, _, name = reference.partition(".json#/")
+    option: dict[str, Any] = schemas(framework)[name]
+    return option
 
 
 def with_deprecated(current: Mapping[str, Any], new_names: Mapping[str, str]) -> dict[str, Any]:
@@ -77,6 +79,4 @@ def with_current_names(document: Document, new_names: Mapping[str, str]) -> Docu
 
 def _options(document: Document) -> dict[str, Any]:
     """Return `spec.options`; empty if it is missing or has the wrong type."""
-    spec = document.data.get("spec")
-    options = spec.get("options") if isinstance(spec, dict) else None
-    return options if isinstance(options, dict) else {}
+    return mapping(document.data, *OPTIONS)

@@ -40,6 +40,7 @@ from mlgen.documents.files import (
 from mlgen.documents.reader import without_effect
 from mlgen.integrations import file_type
 from mlgen.kubernetes import names, versions
+from mlgen.kubernetes.values import mapping
 from mlgen.pipeline import Walk
 from mlgen.printing import Printed
 from mlgen.problems import Code, Collector, MlgenError, Place, Problem, ValuePath, choice
@@ -341,10 +342,9 @@ def _tunables(document: Document) -> Iterator[tuple[str, str]]:
     spec = document.data.get("spec")
     if not isinstance(spec, dict):
         return
-    roles = spec.get("roles")
     mappings = {"spec": {name: spec[name] for name in ("image",) if name in spec}}
-    for role, fields in roles.items() if isinstance(roles, dict) else ():
-        mappings[f"spec.roles.{role}"] = fields if isinstance(fields, dict) else {}
+    for role, fields in mapping(spec, "roles").items():
+        mappings[f"spec.roles.{role}"] = mapping(fields)
     for path, fields in mappings.items():
         for name in TUNABLE:
             if isinstance(fields.get(name), (str, int)):

@@ -28,9 +28,9 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import STDIN, Context, Text, decode
 from mlgen.integrations import file_type
 from mlgen.jobfile.model import KIND
-from mlgen.kubernetes.groups import group_of
 from mlgen.kubernetes.limits import CONFIG_MAP_MAX, kib
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_of
+from mlgen.kubernetes.values import mapping
 from mlgen.objects.notes import notes
 from mlgen.objects.program import FILE
 from mlgen.output.files import write
@@ -203,7 +203,7 @@ def _is_job(document: Document | list[Problem], chunk: bytes) -> bool:
     """
     if isinstance(document, list):
         return all(pattern.search(chunk) for pattern in _patterns()[1:])
-    data = document.data if isinstance(document.data, dict) else {}
+    data = mapping(document.data)
     version, kind = str(data.get("apiVersion")), str(data.get("kind"))
     return group_of(version) in dialects.groups() and not dialects.is_foreign(version, kind)
 

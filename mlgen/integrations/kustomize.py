@@ -15,8 +15,7 @@ from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.documents.resource_list import LOCAL, WORDS, Item, ResourceList
 from mlgen.kubernetes import names, versions
-from mlgen.kubernetes.groups import group_of
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_of
 from mlgen.output.resource_list import Replacements, resource_list_texts
 from mlgen.output.spool import Stored
 from mlgen.pipeline import Outcome, Walk

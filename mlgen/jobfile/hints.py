@@ -12,9 +12,10 @@ from typing import Any
 
 from mlgen.flow import MAX_FLOW, flow, words
 from mlgen.jobfile.model import KIND
-from mlgen.jobfile.schema import base
+from mlgen.jobfile.schema import base, fields
 from mlgen.kubernetes.definitions import definition
 from mlgen.kubernetes.quantity import cure, seconds
+from mlgen.kubernetes.values import mapping, value_at
 from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean, listed, similar
 from mlgen.resources import table
 
@@ -93,20 +94,13 @@ class JobFile:
     @property
     def main_role(self) -> str:
         """The role that a number of nodes applies to."""
-        names = self.role_names or list(_mapping(self.data, *ROLES))
+        names = self.role_names or list(mapping(self.data, *ROLES))
         return "worker" if "worker" in names or not names else names[0]
 
     def places(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield the fields in a schema with their paths, shorter paths first."""
-        level = [("", schema)]
-        while level:
-            level = [
-                (f"{path}.{name}".removeprefix("."), inner)
-                for path, parent in level
-                for name, inner in parent.get("properties", {}).items()
-                if name not in ("volumes", "template", "roles", "options")
-            ]
-            yield from ((path.rpartition(".")[2], path) for path, _ in level)
+        """Return the fields in a schema with their paths, shorter paths first."""
+        omitted = ("volumes", "template", "roles", "options")
+        return ((path[-1], ".".join(path)) for path, _ in fields(schema, omitted))
 
     @cached_property
     def targets(self) -> dict[str, str]:
@@ -130,7 +124,7 @@ class JobFile:
         if name in self.spec_fields:
             return f"move it to spec.{name}"
         if name in self.role_fields:
-            return _write(f"roles.{self.main_role}.{name}", _mapping(self.data, *ROLES).get(name))
+            return _write(f"roles.{self.main_role}.{name}", mapping(self.data, *ROLES).get(name))
         return choice(name, self.role_names) if self.role_names else ""
 
     def repeats(self, problem: Problem) -> bool:
@@ -151,13 +145,6 @@ def normalized(name: str) -> str:
 def _same(name: str, known: Sequence[str]) -> str:
     """Return the known name that is equal except for case, dashes and underscores, or ""."""
     return next((other for other in known if normalized(other) == normalized(name)), "")
-
-
-def _mapping(value: Any, *path: str | int) -> Mapping[str, Any]:
-    """Return the mapping at a path of a value; {} if there is none."""
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
 
 
 def _is_role(path: ValuePath) -> bool:
@@ -217,7 +204,7 @@ def for_resource_field(job: JobFile, path: ValuePath, name: str, known: Sequence
         return f'did you mean "{own}"?'
     types = next((each for each in known if each.endswith("ReplicaSpecs")), "")
     if "template" in known or types:
-        role = next(iter(_mapping(job.data, *path, types)), "Worker")
+        role = next(iter(mapping(job.data, *path, types)), "Worker")
         start = f"{types}.{role}." if types else ""
         if types and meant in NUMBERS:
             return f"write {start}replicas"
@@ -227,8 +214,8 @@ def for_resource_field(job: JobFile, path: ValuePath, name: str, known: Sequence
             if meant in definition(kind).fields:
                 verb = "move it to" if meant == name else "write"
                 return f"{verb} {start}template.spec.{place}{meant}"
-    fields = job.places(job.schema) if path == SPEC else ()
-    places = (place for other, place in fields if normalized(other) == normalized(name))
+    named = job.places(job.schema) if path == SPEC else ()
+    places = (place for other, place in named if normalized(other) == normalized(name))
     place = next(places, "")
     return f"move it to {place}" if place else choice(name, known)
 
@@ -272,9 +259,9 @@ def _elsewhere(job: JobFile, path: ValuePath, name: str, value: Any) -> str:
         value = int(amount[1])
     if target.startswith("."):
         target = target[1:] if path == SPEC or is_role else f"spec{target}"
-    role = _mapping(job.data, *path) if is_role else {}
+    role = mapping(job.data, *path) if is_role else {}
     slots = {
-        "MAIN": role.get("mainContainer") or _mapping(job.data, *SPEC).get("mainContainer", "main"),
+        "MAIN": role.get("mainContainer") or mapping(job.data, *SPEC).get("mainContainer", "main"),
         "ROLE": job.main_role,
         "ROLES": flow(dict.fromkeys((job.role_names or [job.main_role])[:3], "…")),
         "VALUE": flow(value) if isinstance(value, str | int | float) else "…",
@@ -289,7 +276,7 @@ def _of_other_frameworks(job: JobFile, name: str) -> str:
     if not option:
         return ""
     others = listed(sorted(by_option[option]), "and")
-    framework = _mapping(job.data, *SPEC).get("framework")
+    framework = value_at(job.data, (*SPEC, "framework"))
     return f"remove it: it is an option of {others}, not of {framework}"
 
 
@@ -372,9 +359,9 @@ def _for_string(path: ValuePath, types: Sequence[str], value: str) -> str:
     if "integer" in types:
         return _for_integer(value)
     field_name = next(step for step in reversed(path) if isinstance(step, str))
-    for pattern, mapping in texts("mappings").items() if "object" in types else ():
+    for pattern, form in texts("mappings").items() if "object" in types else ():
         if match := re.fullmatch(pattern, f"{field_name} {value}"):
-            return f"write {mapping.format(value, *map(flow, match.groups()))}"
+            return f"write {form.format(value, *map(flow, match.groups()))}"
     if "array" in types and value and path[-1] in WORD_LISTS:
         return f"write {words(value, command=path[-1] == 'command')}"
     return f"write [{flow(value)}]" if "array" in types and len(value) < MAX_FLOW else ""
@@ -415,13 +402,13 @@ def _by_name(path: ValuePath, items: Sequence[Any]) -> dict[str, Any]:
     """Return a list of named items, or of `NAME=value`, as a mapping; {} for other lists."""
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
         pairs = [str(item).partition("=") for item in items if not isinstance(item, dict | list)]
-        mapping: dict[str, Any] = {name: text for name, equals, text in pairs if equals}
-        return mapping if len(mapping) == len(items) else {}
+        values: dict[str, Any] = {name: text for name, equals, text in pairs if equals}
+        return values if len(values) == len(items) else {}
     by_name: dict[str, Any] = {}
     for item in items:
         rest = {name: inner for name, inner in item.items() if name != "name"}
         if path[-1] == "volumes":
-            claim = _mapping(rest.get("persistentVolumeClaim")).get("claimName")
+            claim = value_at(rest, ("persistentVolumeClaim", "claimName"))
             rest = {"mountPath": "…"} | ({"pvc": claim} if claim else rest)
         is_value = path[-1] == "env" and "valueFrom" not in rest
         by_name[item["name"]] = rest.get("value", "") if is_value else rest

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from mlgen.jobfile.excuses import PREFIX
 from mlgen.jobfile.gpus import has_gpus
 from mlgen.jobfile.model import (
     MAIN,
@@ -30,6 +29,7 @@ from mlgen.jobfile.model import (
     WaitPolicy,
     containers_of,
 )
+from mlgen.jobfile.validation import EXCUSE
 from mlgen.version import ANNOTATION
 
 
@@ -78,7 +78,7 @@ def _object_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
 
     The version of mlgen, in a JobSet that mlgen has rendered, is also dropped.
     """
-    dropped = (*TRACKING_PREFIXES, PREFIX, ANNOTATION)
+    dropped = (*TRACKING_PREFIXES, EXCUSE, ANNOTATION)
     return {
         name: value
         for name, value in annotations.items()

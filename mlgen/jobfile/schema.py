@@ -4,9 +4,11 @@ The schema checks types and values. Frameworks check which roles and fields make
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from mlgen.jobfile.model import API_VERSION, KIND
@@ -18,6 +20,63 @@ def base() -> dict[str, Any]:
     """Return `schemas/job.schema.json`: the job file without roles and options of frameworks."""
     schema: dict[str, Any] = table("job.schema")
     return schema
+
+
+def steps_of(reference: str) -> list[str]:
+    """Return the path in a `$ref`: `job.schema.json#/definitions/role` → definitions, role."""
+    return reference.partition("#/")[2].split("/")
+
+
+def target(reference: str, root: Any) -> Any:
+    """Return the part of a whole schema that a `$ref` refers to."""
+    return reduce(getitem, steps_of(reference), root)
+
+
+def resolved(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema, or if it is a reference, the part of `root` that it refers to.
+
+    Args:
+        schema: `true` and None result in {}.
+        root: the whole schema.
+    """
+    known: dict[str, Any] = schema if isinstance(schema, dict) else {}
+    return target(known["$ref"], root) if "$ref" in known else known
+
+
+def inlined(node: Any, find: Callable[[str], Mapping[str, Any]]) -> Any:
+    """Return a part of a schema with the target of each reference in place of the reference.
+
+    Args:
+        node: the part. What is beside a `$ref` replaces that of the target.
+        find: returns the target of a `$ref`.
+    """
+    if isinstance(node, list):
+        return [inlined(item, find) for item in node]
+    if not isinstance(node, dict):
+        return node
+    own = {name: inlined(part, find) for name, part in node.items() if name != "$ref"}
+    return {**find(node["$ref"]), **own} if "$ref" in node else own
+
+
+def fields(
+    schema: Mapping[str, Any], omitted: Collection[str] = ()
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Yield the path and the schema of each field at any depth, shorter paths first.
+
+    Args:
+        schema: of an object. References are not followed.
+        omitted: names of fields that are omitted, with the fields in them.
+    """
+    level: list[tuple[tuple[str, ...], Mapping[str, Any]]] = [((), schema)]
+    while level:
+        found = [
+            ((*path, name), field)
+            for path, outer in level
+            for name, field in outer.get("properties", {}).items()
+            if name not in omitted
+        ]
+        yield from found
+        level = [*found]
 
 
 def of_matrix() -> dict[str, Any]:
@@ -133,7 +192,8 @@ def with_hints(
                 roles["propertyNames"]["enum"] if "propertyNames" in roles else roles["properties"]
             )
             roles["properties"] = dict.fromkeys(names, ROLE)
-    for node in _nodes(schema):
+    parts = (schema, *schema["definitions"].values())
+    for node in (*parts, *(field for part in parts for _, field in fields(part))):
         texts = meanings(node.get("description", ""), node.get("enum", ()))
         if any(texts):
             node["enumDescriptions"] = texts
@@ -146,14 +206,6 @@ def with_hints(
         for name, text in snippets.items()
     ]
     return schema
-
-
-def _nodes(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the schema of each field, except fields of Kubernetes, which have no descriptions."""
-    for keyword in ("properties", "definitions"):
-        for node in schema.get(keyword, {}).values():
-            yield node
-            yield from _nodes(node)
 
 
 def meanings(description: str, values: Any) -> list[str]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from mlgen import bounds
 from mlgen.documents import flags, overrides
@@ -17,7 +17,8 @@ from mlgen.documents.document import Document
 from mlgen.flow import flow
 from mlgen.jobfile import hints
 from mlgen.jobfile.hints import JobFile, Owners
-from mlgen.jobfile.schema import base
+from mlgen.jobfile.schema import base, resolved, target
+from mlgen.kubernetes.values import mapping, sequence, value_at
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import (
     Code,
@@ -42,11 +43,10 @@ BOUNDS = {
 }
 """Hints for the rules of schemas that are limits of mlgen."""
 
-Definitions = Mapping[str, Any]
-"""The schemas that `$ref` refers to, by name."""
+Schema = Mapping[str, Any]
 
 
-def conforms(value: Any, schema: Any, definitions: Definitions) -> bool:
+def conforms(value: Any, schema: Any, root: Schema) -> bool:
     """Return True if a value is valid against a JSON Schema, as jsonschema 4 would.
 
     jsonschema also describes the errors, but importing it takes longer than a render. Supports only
@@ -55,20 +55,20 @@ def conforms(value: Any, schema: Any, definitions: Definitions) -> bool:
     Args:
         value: plain data.
         schema: of the value. True accepts any value, False accepts none.
-        definitions: of the whole schema.
+        root: the whole schema, for references.
     """
     if schema is True or schema is False:
         return schema is True
     if "$ref" in schema:  # overrides its siblings in draft-07
-        return conforms(value, definitions[schema["$ref"].rpartition("/")[2]], definitions)
+        return conforms(value, target(schema["$ref"], root), root)
     types, (own, is_valid) = schema.get("type"), OF_TYPES[type(value)]
     if types and own not in types and not _is_such_a_number(value, types):
         return False
-    if not is_valid(value, schema, definitions):
+    if not is_valid(value, schema, root):
         return False
     if "enum" in schema and value not in schema["enum"]:
         return False
-    return COMBINED.isdisjoint(schema) or _is_combination(value, schema, definitions)
+    return COMBINED.isdisjoint(schema) or _is_combination(value, schema, root)
 
 
 def _is_such_a_number(value: Any, types: str | Sequence[str]) -> bool:
@@ -78,28 +78,28 @@ def _is_such_a_number(value: Any, types: str | Sequence[str]) -> bool:
     return type(value) is int and "number" in types
 
 
-def _is_mapping(value: Mapping[str, Any], schema: Mapping[str, Any], definitions: Any) -> bool:
+def _is_mapping(value: Mapping[str, Any], schema: Schema, root: Schema) -> bool:
     known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
     names = schema.get("propertyNames", True)
     for name, item in value.items():
         part = known.get(name, others)
-        if part is not True and not conforms(item, part, definitions):
+        if part is not True and not conforms(item, part, root):
             return False
-        if names is not True and not conforms(name, names, definitions):
+        if names is not True and not conforms(name, names, root):
             return False
     is_whole = all(name in value for name in schema.get("required", ()))
     return is_whole and _is_within(len(value), schema, "minProperties", "maxProperties")
 
 
-def _is_list(value: Sequence[Any], schema: Mapping[str, Any], definitions: Definitions) -> bool:
+def _is_list(value: Sequence[Any], schema: Schema, root: Schema) -> bool:
     part = schema.get("items", True)
-    if part is not True and not all(conforms(item, part, definitions) for item in value):
+    if part is not True and not all(conforms(item, part, root) for item in value):
         return False
     is_set = not schema.get("uniqueItems") or _is_unique(value)
     return is_set and _is_within(len(value), schema, "minItems", "maxItems")
 
 
-def _is_text(value: str, schema: Mapping[str, Any], _: Definitions) -> bool:
+def _is_text(value: str, schema: Schema, _: Schema) -> bool:
     if "pattern" in schema and not re.search(python_pattern(schema["pattern"]), value):
         return False
     return _is_within(len(value), schema, "minLength", "maxLength")
@@ -114,11 +114,11 @@ def python_pattern(pattern: str) -> str:
     return f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern
 
 
-def _is_number(value: float, schema: Mapping[str, Any], _: Definitions) -> bool:
+def _is_number(value: float, schema: Schema, _: Schema) -> bool:
     return _is_within(value, schema, "minimum", "maximum")
 
 
-def _is_other(_value: Any, _schema: Mapping[str, Any], _: Definitions) -> bool:
+def _is_other(_value: Any, _schema: Schema, _: Schema) -> bool:
     return True
 
 
@@ -136,22 +136,22 @@ OF_TYPES: Mapping[type, tuple[str, Callable[[Any, Any, Any], bool]]] = {
 COMBINED = frozenset(["allOf", "const", "if", "not", "oneOf"])
 
 
-def _is_combination(value: Any, schema: Mapping[str, Any], definitions: Definitions) -> bool:
+def _is_combination(value: Any, schema: Schema, root: Schema) -> bool:
     """Return True if a value meets `allOf`, `if`, `oneOf`, `not` and `const`."""
     every = [*schema.get("allOf", ())]
-    if "if" in schema and conforms(value, schema["if"], definitions):
+    if "if" in schema and conforms(value, schema["if"], root):
         every.append(schema.get("then", True))
-    if not all(conforms(value, part, definitions) for part in every):
+    if not all(conforms(value, part, root) for part in every):
         return False
     one = schema.get("oneOf")
-    if one and sum(conforms(value, part, definitions) for part in one) != 1:
+    if one and sum(conforms(value, part, root) for part in one) != 1:
         return False
-    if "not" in schema and conforms(value, schema["not"], definitions):
+    if "not" in schema and conforms(value, schema["not"], root):
         return False
     return "const" not in schema or bool(value == schema["const"])
 
 
-def _is_within(size: float, schema: Mapping[str, Any], low: str, high: str) -> bool:
+def _is_within(size: float, schema: Schema, low: str, high: str) -> bool:
     """Return True if a size is within the bounds in two keywords."""
     return not (low in schema and size < schema[low]) and not (
         high in schema and size > schema[high]
@@ -214,7 +214,7 @@ def invalid_fields(
     document: Document, schema: Mapping[str, Any], owners: Owners = dict
 ) -> list[Problem]:
     """Return a problem, with its place, for each violation of a JSON Schema (draft-07)."""
-    if conforms(document.data, schema, schema.get("definitions", {})):
+    if conforms(document.data, schema, schema):
         return []
     errors = validator()(schema).iter_errors(document.data)
     job = JobFile(document.data, schema, owners)
@@ -296,8 +296,7 @@ def _missing_fields(
 ) -> Iterator[Problem]:
     for name in schema["required"]:
         if name not in value:
-            field = schema.get("properties", {}).get(name, {})
-            field = base()["definitions"].get(field.get("$ref", "").rpartition("/")[2], field)
+            field = resolved(schema.get("properties", {}).get(name), base())
             examples = [field["const"]] if "const" in field else field.get("examples", [])
             hint = f"for example {name}: {json.dumps(examples[0])}" if examples else ""
             message = f'field "{name}" is missing'
@@ -500,36 +499,82 @@ def _kubernetes_values(fields: Mapping[str, Any]) -> Iterator[tuple[ValuePath, s
     for name, kind in KINDS.items():
         if isinstance(fields.get(name), list if kind[0] == "[" else dict):
             yield (name,), kind, fields[name]
-    claims = fields.get("claims")
-    for name, claim in claims.items() if isinstance(claims, dict) else ():
+    for name, claim in mapping(fields, "claims").items():
         if isinstance(claim, dict):
             yield ("claims", name), "PersistentVolumeClaimSpec", claim
-    yield from _projections(fields.get("volumes"))
+    yield from _projections(mapping(fields, "volumes"))
     for field, key, kind in IN_FIELDS:
-        items = fields.get(field)
-        for name, item in items.items() if isinstance(items, dict) else ():
-            value = item.get(key) if isinstance(item, dict) else None
+        for name, item in mapping(fields, field).items():
+            value = value_at(item, (key,))
             if isinstance(value, dict) and (key != "valueFrom" or LATER_SOURCES & value.keys()):
                 yield (field, name, key), kind, value
 
 
-def _projections(volumes: Any) -> Iterator[tuple[ValuePath, str, Any]]:
+def _projections(volumes: Mapping[str, Any]) -> Iterator[tuple[ValuePath, str, Any]]:
     """Yield each source of projected volumes, except `files`, which Kubernetes does not have."""
-    for name, volume in volumes.items() if isinstance(volumes, dict) else ():
-        projected = volume.get("projected") if isinstance(volume, dict) else None
-        sources = projected.get("sources") if isinstance(projected, dict) else None
-        for number, source in enumerate(sources if isinstance(sources, list) else ()):
+    for name, volume in volumes.items():
+        for number, source in enumerate(sequence(volume, "projected", "sources")):
             if isinstance(source, dict) and "files" not in source:
                 yield ("volumes", name, "projected", "sources", number), "VolumeProjection", source
 
 
 def _amounts(document: Document, path: ValuePath, fields: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield a problem for each mapping in `resources` other than requests and limits."""
-    resources = fields.get("resources")
-    for name, value in resources.items() if isinstance(resources, dict) else ():
+    for name, value in mapping(fields, "resources").items():
         if isinstance(value, dict) and name not in AMOUNTS:
             hint = did_you_mean(name, AMOUNTS) or "write amounts under requests or limits"
             problem = Problem(
                 (*path, "resources", name), f'unknown field "{name}"', "unknown-field", hint
             )
             yield document.located(problem, key=True)
+
+
+EXCUSE = "mlgen.dev/allow."
+"""The prefix of annotations with which a job excuses problems: `mlgen.dev/allow.launch: "reason"`.
+
+Every warning can be excused. Of the errors, only those about programs can be excused, because they
+depend on facts outside the job file.
+"""
+
+ANNOTATIONS: ValuePath = ("metadata", "annotations")
+
+EXCUSABLE_ERRORS = ("exit-code", "launch", "never-ends", "no-such-peer", "port")
+"""The codes of errors about programs. All other errors are rules of mlgen or of the API server."""
+
+
+def unexcused(document: Document, problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield the problems of a job that its annotations do not excuse.
+
+    Args:
+        document: a TrainingJob that matches the schema.
+        problems: its problems.
+    """
+    allowed = _reasons(document)
+    for problem in problems:
+        if problem.code not in allowed:
+            yield problem
+        elif not problem.warning and problem.code not in EXCUSABLE_ERRORS:
+            note = f"{EXCUSE}{problem.code} excuses only warnings"
+            yield replace(problem, hint=f"{problem.hint}; {note}" if problem.hint else note)
+
+
+def invalid_excuses(document: Document) -> Iterator[Problem]:
+    """Yield the problems of the annotations themselves: an unknown code, or no reason."""
+    for code, reason in _reasons(document).items():
+        path = (*ANNOTATIONS, EXCUSE + code)
+        if code not in get_args(Code):
+            hint = choice(code, get_args(Code))
+            yield Problem(path, f'there is no problem code "{code}"', "unknown-value", hint)
+        elif not reason.strip():
+            message, hint = "the reason is missing", "write why the job is right"
+            yield Problem(path, message, "missing-field", hint)
+
+
+def _reasons(document: Document) -> dict[str, str]:
+    """Return the reason of each excused code."""
+    annotations = document.data["metadata"].get("annotations", {})
+    return {
+        name.removeprefix(EXCUSE): reason
+        for name, reason in annotations.items()
+        if name.startswith(EXCUSE)
+    }

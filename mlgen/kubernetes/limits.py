@@ -25,11 +25,8 @@ APPLY_MAX = 256 << 10
 """The maximum size of all annotations of an object, in bytes: TotalAnnotationSizeLimitB in
 k8s.io/apimachinery/pkg/api/validation/objectmeta.go (0.34.4).
 
-Client-side `kubectl apply` stores the object itself in the annotation `APPLIED`.
+Client-side `kubectl apply` stores the object itself in the annotation `LAST_APPLIED`.
 """
-
-APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation of client-side `kubectl apply`."""
 
 ENV_MAX = 128 << 10
 """The maximum size of one variable or argument, in bytes: MAX_ARG_STRLEN in execve(2)."""

@@ -15,6 +15,8 @@ https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-m
 
 from typing import Any
 
+from mlgen.kubernetes.values import value_at
+
 KEYS = {
     "containers": "name",
     "env": "name",
@@ -68,7 +70,7 @@ def _mapping(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 def _items(base: list[Any], patch: list[Any], key: str) -> list[Any]:
     """Return a list with a patch applied, item by item."""
-    directives = [item.get("$patch") if isinstance(item, dict) else None for item in patch]
+    directives = [value_at(item, ("$patch",)) for item in patch]
     result = [] if "replace" in directives else list(base)
     places: dict[Any, list[int]] = {}
     for place, item in enumerate(result):
@@ -89,5 +91,5 @@ def _items(base: list[Any], patch: list[Any], key: str) -> list[Any]:
 
 def _key(item: Any, key: str) -> Any:
     """Return the value of an item's key, or None if it is missing or has the wrong type."""
-    value = item.get(key) if isinstance(item, dict) else None
+    value = value_at(item, (key,))
     return value if isinstance(value, str | int) else None

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from mlgen.kubernetes.values import mapping, sequence, value_at
 from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion, parse
 from mlgen.resources import table
 
@@ -71,11 +72,12 @@ def violations(template: Any, kube_version: KubeVersion = DEFAULT) -> list[Viola
         template: the metadata and spec of a pod, as in a Job.
         kube_version: the version of the cluster.
     """
-    is_own_user = kube_version >= USER_NAMESPACES and _value(template, "spec.hostUsers") is False
+    spec = mapping(template, "spec")
+    is_own_user = kube_version >= USER_NAMESPACES and spec.get("hostUsers") is False
     facts = {
         None: True,
         "in a user namespace": is_own_user,
-        "for Windows": _value(template, "spec.os.name") == "windows",
+        "for Windows": value_at(spec, ("os", "name")) == "windows",
     }
     return [
         Violation(rule.get("level", "baseline"), field, rule["message"].replace("{names}", names))
@@ -110,7 +112,7 @@ def _faults(
     """Yield each field at or below a path that violates a rule, with the names for the message."""
     names: list[str] = []
     if "items" in rule:
-        names = [str(item) for item in _list(value) if item not in rule["items"]]
+        names = [str(item) for item in sequence(value) if item not in rule["items"]]
     if "or_in" in rule and value is None:
         paths = [f"{container}.{rule['or_in']}" for container in CONTAINERS]
         others = [each for path in paths for each in _at(template, path)]
@@ -120,20 +122,20 @@ def _faults(
         names
         or ("allowed" in rule and value not in rule["allowed"])
         or ("forbidden" in rule and value in rule["forbidden"])
-        or any(item in rule.get("not_items", ()) for item in _list(value))
-        or ("includes" in rule and rule["includes"] not in _list(value))
+        or any(item in rule.get("not_items", ()) for item in sequence(value))
+        or ("includes" in rule and rule["includes"] not in sequence(value))
     ):
         yield field, ", ".join(names)
-    if "type" in rule and value is not None and _mapping(value).get("type") not in rule["type"]:
+    if "type" in rule and value is not None and value_at(value, ("type",)) not in rule["type"]:
         yield f"{field}.type", ""
-    for name, inner in _mapping(value).items() if "fields" in rule else ():
+    for name, inner in mapping(value).items() if "fields" in rule else ():
         if inner is not None and name not in rule["fields"]:
             yield f"{field}.{name}", ""
 
 
 def _annotations(template: Any) -> Iterator[Violation]:
     """Yield violations in the annotations that preceded appArmorProfile."""
-    for name, value in _mapping(_value(template, "metadata.annotations")).items():
+    for name, value in mapping(template, "metadata", "annotations").items():
         allowed = value in (None, "", 0, "runtime/default") or str(value).startswith("localhost/")
         if str(name).startswith(APPARMOR) and not allowed:
             field = f"metadata.annotations[{name}]"
@@ -149,28 +151,13 @@ def _at(template: Any, path: str) -> list[tuple[str, Any]]:
     for step in path.split("."):
         name = step.removesuffix("[]")
         fields = [
-            (f"{field}.{name}".removeprefix("."), _mapping(value).get(name))
+            (f"{field}.{name}".removeprefix("."), value_at(value, (name,)))
             for field, value in fields
         ]
         if name != step:
             fields = [
-                (f"{field}[{_mapping(item).get('name') or index}]", item)
+                (f"{field}[{value_at(item, ('name',)) or index}]", item)
                 for field, items in fields
-                for index, item in enumerate(_list(items))
+                for index, item in enumerate(sequence(items))
             ]
     return fields
-
-
-def _value(template: Any, path: str) -> Any:
-    """Return the value at a path without lists, or None."""
-    return _at(template, path)[0][1]
-
-
-def _mapping(value: Any) -> Mapping[Any, Any]:
-    """Return a value if it is a mapping, else {}."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    """Return a value if it is a list, else []."""
-    return value if isinstance(value, list) else []

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlgen.kubernetes import _hints as hints
+from mlgen.kubernetes import field_hints as hints
 from mlgen.kubernetes.definitions import definition, is_definition, names
 from mlgen.kubernetes.merge import DIRECTIVES, KEYS
 from mlgen.kubernetes.quantity import parse

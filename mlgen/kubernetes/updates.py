@@ -17,14 +17,14 @@ ports and selector of a Service. Custom resources have no rules, because their d
 them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from mlgen.kubernetes import quantity, versions
-from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_kind
+from mlgen.kubernetes.values import mapping, value_at
 from mlgen.kubernetes.versions import MUTABLE_WHILE_SUSPENDED, KubeVersion
 from mlgen.resources import table
 
@@ -58,13 +58,6 @@ def dotted(path: FieldPath) -> str:
     return ".".join(path).replace(".[", "[")
 
 
-def at(value: Any, path: Iterable[str]) -> Any:
-    """Return the value at a path of names, or None."""
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
 @dataclass(frozen=True)
 class Update:
     """An update of an object.
@@ -85,14 +78,14 @@ class Update:
 
     def old_value(self, *path: str) -> Any:
         """Return the current value at a path, or None."""
-        return at(self.old, path)
+        return value_at(self.old, path)
 
     def new_value(self, *path: str) -> Any:
         """Return the value at a path after the update, or None."""
         for change in self.changes:
             changed = tuple(name.strip("[]") for name in change.path)
             if changed == path[: len(changed)] and not change.order:
-                return at(change.new, path[len(change.path) :])
+                return value_at(change.new, path[len(change.path) :])
         return self.old_value(*path)
 
 
@@ -175,7 +168,8 @@ def _changed_fields(change: Change, outer: FieldPath, *, in_parts: bool) -> list
         return [change.path]
     if is_within(outer, change.path):  # the mapping that contains the field
         inner_path = [name.strip("[]") for name in outer[len(change.path) :]]
-        return [outer] if at(change.old, inner_path) != at(change.new, inner_path) else []
+        old, new = (value_at(value, inner_path) for value in (change.old, change.new))
+        return [outer] if old != new else []
     return []
 
 
@@ -240,7 +234,7 @@ def _new_cluster_ip(update: Update, *, known: bool) -> bool:
     """
     if "ExternalName" in (update.old_value("spec", "type"), update.new_value("spec", "type")):
         return False
-    old, new = at(update.old, CLUSTER_IP) or None, at(update.new, CLUSTER_IP) or None
+    old, new = value_at(update.old, CLUSTER_IP) or None, value_at(update.new, CLUSTER_IP) or None
     return new is not None and known == (old is not None or new == "None")
 
 
@@ -251,15 +245,16 @@ def _publishes_headless(update: Update) -> bool:
     pkg/registry/core/service/storage.
     """
     published = update.new_value("spec", "type") in ("NodePort", "LoadBalancer")
-    return published and (at(update.new, CLUSTER_IP) or at(update.old, CLUSTER_IP)) == "None"
+    address = value_at(update.new, CLUSTER_IP) or value_at(update.old, CLUSTER_IP)
+    return published and address == "None"
 
 
 def _keeps_rolling_update(update: Update) -> bool:
     """Return whether OnDelete would conflict with a default rollingUpdate, which `apply` keeps."""
     path = ("spec", "updateStrategy")
-    strategies = [at(item, path) for item in (update.managed, update.new)]
-    fields = {name for each in strategies if isinstance(each, dict) for name in each}
-    return bool(at(update.new, (*path, "type")) == "OnDelete") and "rollingUpdate" not in fields
+    fields = {name for item in (update.managed, update.new) for name in mapping(item, *path)}
+    is_on_delete: bool = value_at(update.new, (*path, "type")) == "OnDelete"
+    return is_on_delete and "rollingUpdate" not in fields
 
 
 def _shrinks(update: Update) -> bool:

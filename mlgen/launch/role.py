@@ -13,6 +13,7 @@ from typing import Any
 
 from mlgen.bounds import NUMBER_DIGITS
 from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.kubernetes.values import value_at
 from mlgen.launch.line import COMMANDS, Launch, Lines, lines_of
 from mlgen.problems import Code, Problem, ValuePath, error
 from mlgen.rules import Rules
@@ -418,9 +419,8 @@ def text_of_value(value: object) -> str:
         return value
     if isinstance(value, PodField):
         return f"$({value.path})"
-    source = value.get("valueFrom") if isinstance(value, Mapping) else None
-    field = source.get("fieldRef") if isinstance(source, Mapping) else None
-    return f"$({field.get('fieldPath')})" if isinstance(field, Mapping) else UNKNOWN
+    field = value_at(value, ("valueFrom", "fieldRef"))
+    return f"$({field.get('fieldPath')})" if isinstance(field, dict) else UNKNOWN
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from time import sleep
 
 from mlgen.checks.pods import WORKLOADS
-from mlgen.kubernetes.groups import is_built_in
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, is_built_in
 from mlgen.live import kueue
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.live.watch import Tell

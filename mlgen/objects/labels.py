@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
-from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.values import mapping, value_at
 from mlgen.topology import INDEX_NAME, Role
 from mlgen.version import ANNOTATION, VERSION
 
@@ -154,10 +155,7 @@ def numbered(role: Role) -> str:
 
 def is_rendered_jobset(data: Any) -> bool:
     """Return True for a JobSet that mlgen has rendered."""
-    is_jobset = isinstance(data, dict) and data.get("kind") == "JobSet"
-    metadata = data.get("metadata") if is_jobset else None
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    return isinstance(labels, dict) and JOB in labels
+    return value_at(data, ("kind",)) == "JobSet" and JOB in mapping(data, "metadata", "labels")
 
 
 def config_name(job: str, part: str = "config") -> str:

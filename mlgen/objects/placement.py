@@ -18,7 +18,7 @@ from typing import Any
 
 from mlgen.jobfile.model import Placement, Together, TrainingJob
 from mlgen.kubernetes import pod_resources
-from mlgen.kubernetes.labels import JOB_INDEX, KUEUE, KUEUE_QUEUE
+from mlgen.kubernetes.names import JOB_INDEX, KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects import helpers
 from mlgen.objects.errors import template_error

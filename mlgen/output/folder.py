@@ -14,8 +14,7 @@ from pathlib import Path
 
 from mlgen.bounds import PATCH_LINES, TEXT_BYTES
 from mlgen.checks import NAME
-from mlgen.kubernetes.groups import group_of, is_built_in
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_of, is_built_in
 from mlgen.objects.labels import DECIDES
 from mlgen.objects.notes import notes
 from mlgen.objects.program import FILE

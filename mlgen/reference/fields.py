@@ -14,6 +14,7 @@ from typing import Any
 
 from mlgen import frameworks
 from mlgen.jobfile.model import KIND
+from mlgen.jobfile.schema import resolved
 from mlgen.kubernetes.definitions import definition, element, is_definition
 from mlgen.problems import did_you_mean
 
@@ -244,15 +245,9 @@ def options(framework: str) -> list[Field]:
     return [field for field in _options() if framework in field.frameworks]
 
 
-def _resolved(schema: Any) -> Mapping[str, Any]:
-    """Return the definition to which a schema refers, or else the schema. {} for `true`."""
-    if not isinstance(schema, dict):
-        return {}
-    if "$ref" not in schema:
-        return schema
-    name = schema["$ref"].rpartition("/")[2]
-    resolved: Mapping[str, Any] = _schema()["definitions"][name]
-    return resolved
+def _resolved(part: Any) -> dict[str, Any]:
+    """Return a part of the schema of the job file, or the definition that it refers to."""
+    return resolved(part, _schema())
 
 
 def _kind(schema: Mapping[str, Any]) -> str:

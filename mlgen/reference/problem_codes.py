@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from mlgen.jobfile.excuses import EXCUSABLE_ERRORS
+from mlgen.jobfile.validation import EXCUSABLE_ERRORS
 from mlgen.problems import Code
 
 FOLDER = Path(__file__).parent / "codes"

@@ -145,17 +145,11 @@ def _of_object(
 ) -> Iterator[tuple[ValuePath, Any, str]]:
     """Yield each default of an object, and of its inner objects that the job file contains."""
     for name, reference in of_schema.get("properties", {}).items():
-        field = _resolved(reference)
+        field = schema.resolved(reference, schema.base())
         if name not in values and "default" in field:
             yield (*path, name), field["default"], DEFAULT
         elif isinstance(values.get(name), dict):
             yield from _of_object((*path, name), field, values[name])
-
-
-def _resolved(of_schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema; if it is a reference, the schema that it refers to."""
-    definitions: Mapping[str, Any] = schema.base()["definitions"]
-    return definitions[of_schema["$ref"].rpartition("/")[2]] if "$ref" in of_schema else of_schema
 
 
 def _of_roles(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any, str]]:
@@ -187,7 +181,7 @@ def _of_role(
     """Yield the field, value and source of a role's defaults from the schema and the framework."""
     definitions = schema.base()["definitions"]
     for field, of_schema in fields.items():
-        target = _resolved(of_schema)
+        target = schema.resolved(of_schema, schema.base())
         if "default" in target and field != "mainContainer":
             yield field, target["default"], DEFAULT
     main = rendered.job.roles[name].main_container if name in rendered.job.roles else MAIN

@@ -17,7 +17,7 @@ from typing import Any
 from mlgen.bounds import CHARACTERS, EXPANDED
 from mlgen.checks.pods import pods_of, workloads
 from mlgen.kubernetes import pod_resources
-from mlgen.kubernetes.labels import JOB_INDEX, SET_INDEX
+from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural, parse
 from mlgen.objects.labels import workload_name

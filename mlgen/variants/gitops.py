@@ -49,8 +49,7 @@ from functools import cache
 from typing import Any, Literal
 
 from mlgen.jobfile.model import TrainingJob
-from mlgen.kubernetes.groups import is_built_in
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, is_built_in
 from mlgen.objects.labels import (
     DECIDES,
     ROLE,

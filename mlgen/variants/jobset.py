@@ -18,8 +18,7 @@ from typing import Any
 
 from mlgen.checks import sizes
 from mlgen.jobfile.model import GiveUpAfter, RunPolicy, TrainingJob
-from mlgen.kubernetes.labels import KUEUE, KUEUE_QUEUE
-from mlgen.kubernetes.names import LABEL_MAX
+from mlgen.kubernetes.names import KUEUE, KUEUE_QUEUE, LABEL_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.objects import placement
 from mlgen.objects.labels import metadata, numbered, sign, workload_name

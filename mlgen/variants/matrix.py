@@ -30,6 +30,7 @@ from mlgen.jobfile.validation import invalid_fields
 from mlgen.kubernetes.names import LABEL_MAX, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.syntax import is_label_value
+from mlgen.kubernetes.values import mapping
 from mlgen.objects.labels import MATRIX, MATRIX_VALUE
 from mlgen.objects.supervisor import NAME as SUPERVISOR
 from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath
@@ -418,9 +419,8 @@ def _name_limit(job_file: Mapping[str, Any]) -> int:
     Args:
         job_file: its data, valid or not.
     """
-    spec, metadata = (job_file.get(field) or {} for field in ("spec", "metadata"))
-    roles = spec.get("roles") if isinstance(spec, dict) else None
-    longest = max(map(len, [SUPERVISOR, *map(str, roles if isinstance(roles, dict) else ())]))
+    metadata = job_file.get("metadata") or {}
+    longest = max(map(len, [SUPERVISOR, *map(str, mapping(job_file, "spec", "roles"))]))
     suffix = LENGTH + 1 if "nameSuffix" in metadata else 0
     return STATEFUL_SET_MAX - longest - 1 - suffix
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.addresses import TEXTS, host_pattern, names_service
-from mlgen.kubernetes.groups import group_kind
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_kind
 from mlgen.kubernetes.updates import mutable_spec
 from mlgen.objects.labels import INDEX_FORMS, config_name, status_name, workload_name
 from mlgen.objects.supervisor import program_name

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.kubernetes.groups import group_kind, group_of, is_built_in
+from mlgen.kubernetes.objects import group_kind, group_of, is_built_in
 
 
 @pytest.mark.parametrize(

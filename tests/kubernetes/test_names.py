@@ -2,6 +2,7 @@
 
 import pytest
 
+from mlgen.kubernetes import names
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, namespace
 
 BAD = ["", "A", "a_b", "a.b", "-a", "a-", "a\n", "ä"]
@@ -29,3 +30,14 @@ def test_only_a_dns_1123_label_can_start_with_a_digit():
     assert [(dns_1035, dns_1123) for _, dns_1035, dns_1123 in rows] == [
         (bool(DNS_1035.match(name)), bool(DNS_1123.match(name))) for name, _, _ in rows
     ]
+
+
+def test_labels_are_spelled_as_their_controllers_spell_them():
+    rows = [
+        ("JOB_INDEX", "batch.kubernetes.io/job-completion-index"),
+        ("SET_INDEX", "apps.kubernetes.io/pod-index"),
+        ("LAST_APPLIED", "kubectl.kubernetes.io/last-applied-configuration"),
+        ("KUEUE_QUEUE", "kueue.x-k8s.io/queue-name"),
+    ]
+
+    assert [label for _, label in rows] == [getattr(names, name) for name, _ in rows]

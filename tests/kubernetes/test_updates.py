@@ -6,7 +6,6 @@ from mlgen.kubernetes.updates import (
     CONDITIONS,
     Change,
     Update,
-    at,
     dotted,
     is_within,
     mutable_spec,
@@ -294,16 +293,3 @@ def test_custom_resources_have_no_rules():
 )
 def test_a_path_as_it_is_printed(path, text):
     assert text == dotted(path)
-
-
-def test_the_value_at_a_path():
-    rows = [
-        (("a", "b"), 0),
-        (("a",), {"b": 0}),
-        ((), {"a": {"b": 0}, "c": [1]}),
-        (("a", "x"), None),
-        (("a", "b", "x"), None),
-        (("c", "0"), None),
-    ]
-
-    assert [value for _, value in rows] == [at({"a": {"b": 0}, "c": [1]}, path) for path, _ in rows]

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from mlgen.dialects._builder import child
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.kubernetes.merge import KEYS, merged
+from mlgen.kubernetes.values import value_at
 from mlgen.problems import Problem
 
 
@@ -29,7 +29,7 @@ class Written(NamedTuple):
         """Return a value within this one. Its `value` is None if it does not exist."""
         value, mark, around = self
         for step in steps:
-            value, mark = child(value, step), _below(mark, step)
+            value, mark = value_at(value, (step,)), _below(mark, step)
             around = mark if mark.place else around
         return Written(value, mark, around)
 
@@ -140,5 +140,5 @@ def _by_key(source: Written, name: str) -> dict[Any, list[Written]]:
 
 def _key(item: Any, name: str) -> Any:
     """Return the merge key of an item; None if it has none."""
-    value = item.get(name) if isinstance(item, dict) else None
+    value = value_at(item, (name,))
     return value if isinstance(value, str | int) else None

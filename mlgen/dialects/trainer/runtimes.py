@@ -10,6 +10,7 @@ from typing import Any
 from mlgen.dialects.trainer.merge import Written, written
 from mlgen.documents.document import Document, Mark
 from mlgen.documents.files import Text
+from mlgen.kubernetes.values import value_at
 from mlgen.problems import Collector, MlgenError, Place, did_you_mean
 from mlgen.resources import table
 
@@ -77,8 +78,7 @@ def _marked(runtime: Document) -> Document:
 
 def _metadata(runtime: Document, field: str) -> Any:
     """Return a field of the metadata of a runtime, which may be invalid; None if it has none."""
-    metadata = runtime.data.get("metadata")
-    return metadata.get(field) if isinstance(metadata, dict) else None
+    return value_at(runtime.data, ("metadata", field))
 
 
 def _every() -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import total
 from mlgen.kubernetes.validation.resources import amount_of, quantity
-from mlgen.kubernetes.validation.rows import Spot, items, mapping, missing, number, text, values
+from mlgen.kubernetes.validation.rows import Spot, missing, values
 from mlgen.kubernetes.validation.syntax import (
     between,
     conflict,
@@ -19,6 +19,7 @@ from mlgen.kubernetes.validation.syntax import (
     label,
     qualified,
 )
+from mlgen.kubernetes.values import items, mapping, number, text
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import Problem, ValuePath, did_you_mean
 

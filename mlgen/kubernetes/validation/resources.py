@@ -13,8 +13,9 @@ from typing import Any
 
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import parse
-from mlgen.kubernetes.validation.rows import Spot, items, mapping, text
+from mlgen.kubernetes.validation.rows import Spot
 from mlgen.kubernetes.validation.syntax import QUALIFIED_HINT, conflict, invalid, is_qualified
+from mlgen.kubernetes.values import items, mapping, text
 from mlgen.problems import Problem, ValuePath, did_you_mean
 
 STANDARD = ("cpu", "memory", "ephemeral-storage")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from mlgen.kubernetes.definitions import Definition, definition, is_definition, names
 from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.values import mapping, sequence
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
 from mlgen.problems import Problem, ValuePath
 
@@ -160,11 +161,9 @@ def _members(
 ) -> Iterator[tuple[ValuePath, Any, Object]]:
     """Yield the same for each member of a list or mapping. Null counts as an empty value."""
     name = _field(steps[0])
-    found = value.get(name)
-    pairs: Iterable[tuple[Any, Any]] = ()
-    if steps[0][-1] == "]":
-        pairs = enumerate(found if isinstance(found, list) else ())
-    elif isinstance(found, dict):
+    pairs: Iterable[tuple[Any, Any]] = enumerate(sequence(value, name))
+    if steps[0][-1] == "}":
+        found = mapping(value, name)
         pairs = zip(found, found, strict=True) if steps[0].endswith("{key}") else found.items()
     empty: Any = {} if steps[1:] else ""
     for key, member in pairs:
@@ -179,38 +178,9 @@ def _field(step: str) -> str:
     return re.split(r"[\[{]", step, maxsplit=1)[0]
 
 
-def mapping(value: Any, *keys: str) -> Object:
-    """Return the mapping at a path of keys; {} if there is none."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Object, key: str) -> Iterator[tuple[int, Object]]:
-    """Yield the mappings in a list, each with its index. Null counts as {}."""
-    found = value.get(key)
-    if isinstance(found, list):
-        for index, item in enumerate(found):
-            if isinstance(item, dict) or item is None:
-                yield index, item or {}
-
-
 def values(value: Object, key: str, zero: Any = "") -> list[Any]:
     """Return a list with `zero` in place of null; [] if there is none."""
-    found = value.get(key)
-    return [zero if item is None else item for item in found] if isinstance(found, list) else []
-
-
-def text(value: Object, key: str) -> str:
-    """Return a string; "" if there is none."""
-    found = value.get(key)
-    return found if isinstance(found, str) else ""
-
-
-def number(value: Object, key: str) -> int | None:
-    """Return an integer; None if there is none."""
-    found = value.get(key)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    return [zero if item is None else item for item in sequence(value, key)]
 
 
 def missing(at: ValuePath, name: str, hint: str = "") -> Problem:

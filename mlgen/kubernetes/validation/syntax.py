@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlgen.kubernetes import _hints as hints
+from mlgen.kubernetes import field_hints as hints
 from mlgen.kubernetes.limits import PORT_MAX
 from mlgen.kubernetes.names import DNS_1123, LABEL_MAX
 from mlgen.kubernetes.validation.rows import Rule, Spot, missing, values
+from mlgen.kubernetes.values import mapping, sequence
 from mlgen.problems import Code, Problem, ValuePath
 
 SUBDOMAIN_MAX = 253
@@ -250,7 +251,7 @@ def only(names: Sequence[str], message: str) -> Rule:
     """Return the rule of a mapping that may only have certain fields."""
 
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
-        for field in value if isinstance(value, dict) else ():
+        for field in mapping(value):
             if field not in names:
                 at = (*path, field)
                 yield conflict(at, shown_in(message, at, value[field], {}), "remove it")
@@ -279,8 +280,8 @@ def unique(
 
     def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
         seen = []
-        for index, each in enumerate(value if isinstance(value, list) else ()):
-            fields = each if isinstance(each, dict) else {}
+        for index, each in enumerate(sequence(value)):
+            fields = mapping(each)
             found = [fields.get(key) or default for key, default in keys.items()] or [each]
             if found in seen and (found[0] or item):
                 told = shown_in(message, (), "", fields) or f"duplicate {what} {found[0]}"

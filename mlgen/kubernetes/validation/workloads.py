@@ -14,7 +14,7 @@ from mlgen.kubernetes.limits import APPLY_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation.pods import container_names
 from mlgen.kubernetes.validation.resources import amount_of, quantity
-from mlgen.kubernetes.validation.rows import Spot, items, mapping, missing, number, text, values
+from mlgen.kubernetes.validation.rows import Spot, missing, values
 from mlgen.kubernetes.validation.syntax import (
     between,
     conflict,
@@ -25,6 +25,7 @@ from mlgen.kubernetes.validation.syntax import (
     subdomain,
     valid,
 )
+from mlgen.kubernetes.values import items, mapping, number, text
 from mlgen.problems import Problem, ValuePath
 
 

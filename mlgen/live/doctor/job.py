@@ -16,8 +16,7 @@ from mlgen.checks import prerequisites
 from mlgen.checks.pods import title, workloads
 from mlgen.checks.prerequisites import CLUSTER_SCOPED, GATE, GATES, SCHEDULER, Prerequisite
 from mlgen.kubernetes import pod_resources, references
-from mlgen.kubernetes.groups import group_of
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_of
 from mlgen.live import kueue
 from mlgen.live.doctor.report import DATA, Patient, Row, row
 from mlgen.live.kubectl import listed

@@ -27,7 +27,7 @@ from parts.kubernetes.edits import (
 from support import FIXTURES, stem
 
 from mlgen.cli import main
-from mlgen.kubernetes.labels import LAST_APPLIED
+from mlgen.kubernetes.names import LAST_APPLIED
 from mlgen.kubernetes.versions import MUTABLE_WHILE_SUSPENDED
 
 
