@@ -25,7 +25,7 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.excuses import invalid_excuses, unexcused
 from mlgen.jobfile.model import TrainingJob
-from mlgen.jobfile.parser import training_job
+from mlgen.jobfile.parser import ROLES, origin, training_job
 from mlgen.kubernetes.objects import Identities, Key, Object, keys, memory
 from mlgen.objects.labels import is_rendered_jobset
 from mlgen.problems import Collector, MlgenError, Problem, ValuePath, limited_hints, severe
@@ -35,8 +35,6 @@ from mlgen.variants import reapply
 
 if TYPE_CHECKING:
     from mlgen.variants.matrix import Combination
-
-ROLES: ValuePath = ("spec", "roles")
 
 DOCUMENT_FACTOR = 4
 """The memory of a document, with the places of its values, divided by the memory of its data."""
@@ -573,23 +571,6 @@ def _topology(job: TrainingJob, options: Options, spec: dict[str, Any]) -> Topol
 
 def _located(document: Document, problems: Iterable[Problem]) -> list[Problem]:
     """Return each problem once, with its location."""
-    return list(dict.fromkeys(document.located(_in_file(document, p)) for p in problems))
-
-
-def _in_file(document: Document, problem: Problem) -> Problem:
-    """Return a problem with a path that exists in the job file.
-
-    A role's field may be written in `spec`, for all roles. A role that a framework has merged from
-    others (`rank`) does not exist in the job file, so its problems get the path of all roles.
-    """
-    path = problem.path
-    everyone = (*path[:1], *path[3:])
-    if path and isinstance(path[-1], int):
-        # The items of a list that --set has written have no places.
-        whole = _in_file(document, replace(problem, path=path[:-1])).path
-        return problem if path in document.places else replace(problem, path=(*whole, path[-1]))
-    if path[:2] == ROLES and path not in document.places and everyone in document.places:
-        return replace(problem, path=everyone if len(path) > len(ROLES) + 1 else path)
-    if path[:2] == ROLES and path[:3] not in document.places:
-        return replace(problem, path=ROLES)
-    return problem
+    data = document.data
+    found = (replace(each, path=origin(data, each.path)) for each in problems)
+    return list(dict.fromkeys(map(document.located, found)))

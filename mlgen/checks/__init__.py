@@ -8,7 +8,6 @@ have stricter limits if they become part of pod names, labels or addresses.
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -52,6 +51,9 @@ from mlgen.problems import Problem, ValuePath, bounded, dotted, listed
 
 NAME: ValuePath = ("metadata", "name")
 
+AT_TEXT = ("no-such-peer", "namespace", "port")
+"""Codes of problems with an address, which are reported at the text that contains it."""
+
 
 def job_problems(
     name: str,
@@ -80,13 +82,6 @@ def job_problems(
         job_file=written,
     )
 
-    def located_in_job_file(each: Located) -> Problem:
-        if each.problem.code not in ("no-such-peer", "namespace", "port"):
-            return each.problem
-        # Report an address at the text that contains it.
-        path = path_in_job_file(written, each.item, each.path)
-        return replace(each.problem, path=path or each.problem.path)
-
     plan = references.plan_of(job)
     version = references.needed_version(plan, kube_version)
     of_rules = chain(
@@ -100,7 +95,10 @@ def job_problems(
     )
     problems = chain(
         (in_job_file(found, written) for found in of_rules),
-        map(located_in_job_file, located(job, version, job_file)),
+        (
+            in_job_file(each, written) if each.problem.code in AT_TEXT else each.problem
+            for each in located(job, version, job_file)
+        ),
         references.restarts(job, plan, kube_version),
     )
     return list(dict.fromkeys(bounded(problems)))

@@ -1,18 +1,41 @@
-"""A path in a rendered object → the path of the value's source in the job file."""
+"""A path in a rendered object → the path of the value's source in the job file.
 
-from collections.abc import Iterator, Mapping
+An object is merged from parts of the job file, as `mlgen/objects/pod.py` describes. So the source of
+a value is the part with the highest precedence that contains its path. The values themselves do not
+matter.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.checks.pods import ROLES, TEMPLATE, Located, has, value_at
 from mlgen.jobfile.model import own_files
+from mlgen.jobfile.parser import origin
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import ROLE, files_name
-from mlgen.objects.pod import PREFLIGHT
+from mlgen.objects.pod import PREFLIGHT, SCRIPTS
 from mlgen.problems import Problem, ValuePath
+from mlgen.topology import RESERVED
 
 SPEC: ValuePath = ("spec",)
+BOARD, HELPERS = ("tensorboard",), ("helpers",)
+
+IMAGES: dict[str, tuple[ValuePath, ...]] = {
+    "kubectl-delivery": (("helpers", "kubectlImage"),),
+    "release": (("helpers", "waitImage"),),
+    "ssh-setup": (("image",),),
+    "supervised": (("helpers", "waitImage"),),
+    "supervisor": (("helpers", "supervisorImage"), ("helpers", "pythonImage")),
+    "sync": (("helpers", "gitImage"),),
+    "tensorboard": (("tensorboard", "image"), ("image",)),
+    "wait-for-peers": (("helpers", "waitImage"),),
+}
+"""mlgen's own containers, and the fields of the job file that set their images.
+
+The name of a container that clones a repository is `sync-` and the name of its volume.
+"""
 
 ELSEWHERE: dict[str, ValuePath] = {
     "affinity": ("scheduling", "topology"),
@@ -22,7 +45,22 @@ ELSEWHERE: dict[str, ValuePath] = {
     "securityContext": ("security",),
     "topologySpreadConstraints": ("scheduling", "spread"),
 }
-"""Fields of a pod, and the fields of `spec` in the job file that set them."""
+"""Fields of a pod, and the fields of `spec` in the job file that set them for all roles."""
+
+COPIED = ("imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations")
+"""The fields of training pods that mlgen's own pods have by default."""
+
+
+class Source(NamedTuple):
+    """A part of the job file that may set a value.
+
+    Attributes:
+        part: its path.
+        steps: the path of the value in it. A step `name=main` is the item of a list with that name.
+    """
+
+    part: ValuePath
+    steps: ValuePath = ()
 
 
 def path_in_job_file(
@@ -30,34 +68,24 @@ def path_in_job_file(
 ) -> ValuePath | None:
     """Return the path in the job file of a value in an object; None if mlgen has set the value.
 
+    If the job file contains only a mapping around the value, the result is the path of the mapping.
+
     Args:
         job_file: the data of the job file.
         item: the object.
         path: the path of the value in the object.
     """
-    role = item["metadata"].get("labels", {}).get(ROLE)
-    roles = value_at(job_file, ROLES) or {}
-    # A role that is not in the job file was merged from its roles.
-    sources = [role] if role in roles else roles if role else []
-    starts = [*((*ROLES, name) for name in sources), SPEC]
-    if item["kind"] == "Deployment":
-        starts = [(*SPEC, "tensorboard"), SPEC]
-    value = value_at(item, path)
-    best: ValuePath = ()
+    nearest: ValuePath = ()
     deepest = 0
-    for base, steps in _candidates(item, path):
-        for start in starts:
-            written = _written(job_file, (*start, *base, *steps))
-            depth = len(written) - len(start) - len(base)
-            if depth == len(steps) and _equal(value_at(job_file, written), value):
-                return written
-            depth = min(depth, len(steps) - 1)
-            # A container or volume that the job file lacks is mlgen's own.
-            step = steps[depth] if depth > deepest else 0
-            if isinstance(step, str) and "=" not in step:
-                best, deepest = written, depth
-    root = _written(job_file, _of_the_job(job_file, item, path))
-    return root or best or None
+    for part, steps in _sources(job_file, item, path):
+        written = _written(job_file, (*part, *steps))
+        depth = len(written) - len(part)
+        if depth == len(steps):
+            return written
+        # A container or volume that the job file lacks is mlgen's own.
+        if depth > deepest and isinstance(steps[depth], str) and "=" not in steps[depth]:
+            nearest, deepest = written, depth
+    return nearest or None
 
 
 def in_job_file(found: Located, job_file: Mapping[str, Any]) -> Problem:
@@ -74,27 +102,45 @@ def holders(job_file: Mapping[str, Any]) -> Iterator[tuple[ValuePath, Mapping[st
         yield path, holder.get("volumes") or {}, holder.get("template")
 
 
-def _of_the_job(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> ValuePath:
-    """Return the path of a value that occurs once per job, not per role; () for other values."""
+def _sources(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> Iterator[Source]:
+    """Yield the parts of the job file that may set a value, the last one to be merged first."""
+    kind, label = item["kind"], item["metadata"].get("labels", {}).get(ROLE)
+    every = value_at(job_file, ROLES) or {}
+    # A role that is not in the job file was merged from its roles.
+    roles = [(*ROLES, name) for name in ([label] if label in every else every)]
     inner = path[len(TEMPLATE) :] if path[: len(TEMPLATE)] == TEMPLATE else path
-    if inner[:1] == ("metadata",) and _written(job_file, inner) == inner:
-        return inner
-    if item["kind"] == "ConfigMap" and path[:1] == ("data",):
-        prefix = files_name(job_file["metadata"]["name"], "")
-        volume = item["metadata"]["name"].removeprefix(prefix)
-        roles = [(*ROLES, role) for role in value_at(job_file, ROLES) or {}]
-        for start in ((*start, "volumes", volume) for start in (SPEC, *roles)):
-            for steps, _ in own_files(value_at(job_file, start) or {}):
-                full = (*start, *steps, *path[1:])
-                if _written(job_file, full) == full:
-                    return full
-    return ()
+    if inner != path:
+        template = item["spec"]["template"]
+        named = _named(template, inner)
+        is_own = kind == "Deployment" or label in RESERVED
+        for holder in () if is_own else (*roles, SPEC):
+            yield Source((*holder, "template"), named)
+            if named[1:2] == ("initContainers",):  # a sidecar is a container in the template
+                yield Source((*holder, "template"), ("spec", "containers", *named[2:]))
+        if inner[:1] == SPEC:
+            forms = _of_own_pod if is_own else _of_pod
+            yield from _in_roles(job_file, roles, forms(template["spec"], inner[1:], named[1:]))
+    elif kind == "PersistentVolumeClaim":
+        yield Source(("spec", "claims", item["metadata"]["name"]), path[1:])
+    elif kind == "ConfigMap" and path[:1] == ("data",):
+        volume = item["metadata"]["name"].removeprefix(files_name(job_file["metadata"]["name"], ""))
+        for holder, volumes, _ in holders(job_file):
+            for steps, _ in own_files(volumes.get(volume) or {}):
+                yield Source((*holder, "volumes", volume, *steps, *path[1:]))
+    elif path[:1] == SPEC and len(path) > 1 and label:
+        yield from _in_roles(job_file, roles, [Source((), (path[1],))])
+    if inner[:1] == ("metadata",):
+        yield Source(inner)
 
 
-def _equal(written: Any, value: Any) -> bool:
-    """Return whether a value may come from the job file, where amounts may be numbers."""
-    scalars = isinstance(written, str | int | float) and isinstance(value, str | int | float)
-    return not scalars or str(written) == str(value)
+def _in_roles(
+    job_file: Mapping[str, Any], roles: Iterable[ValuePath], sources: Iterable[Source]
+) -> Iterator[Source]:
+    """Yield parts of a role at their paths in the job file, for each of several roles."""
+    for part, steps in sources:
+        for role in roles:
+            full = origin(job_file, (*role, *part, *steps))
+            yield Source(full[: len(full) - len(steps)], steps)
 
 
 def _written(value: Any, steps: ValuePath) -> ValuePath:
@@ -109,22 +155,6 @@ def _written(value: Any, steps: ValuePath) -> ValuePath:
     return tuple(written)
 
 
-def _candidates(item: Object, path: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Yield the possible paths of a value in a role or in `spec`, each in two parts.
-
-    The first part must exist. A prefix of the second part must exist.
-    """
-    if path[: len(TEMPLATE)] == TEMPLATE:
-        inner, template = path[len(TEMPLATE) :], item["spec"]["template"]
-        yield ("template",), _named(template, inner)
-        if inner[:1] == ("spec",):
-            yield from _short_forms(template["spec"], inner[1:])
-    elif item["kind"] == "PersistentVolumeClaim":
-        yield ("claims", item["metadata"]["name"]), path[1:]
-    elif path[:1] == ("spec",) and len(path) > 1:
-        yield (), (path[1],)
-
-
 def _named(template: Object, steps: ValuePath) -> ValuePath:
     """Return a path with merge keys in place of indexes: `name=main`."""
     named: list[str | int] = []
@@ -137,49 +167,88 @@ def _named(template: Object, steps: ValuePath) -> ValuePath:
     return tuple(named)
 
 
-def _short_forms(pod: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Yield the paths of the short forms in the job file that may set a value of a pod."""
-    match steps:
-        case ("volumes", int(number), *source) if has(pod.get("volumes"), number):
+def _of_pod(pod: Object, path: ValuePath, named: ValuePath) -> Iterator[Source]:
+    """Yield the parts of a role that may set a value of its pods, except for the template.
+
+    Args:
+        pod: the spec of the pod.
+        path: the path of the value in it.
+        named: the same path with the names of items in place of their indexes.
+    """
+    match path:
+        case ("containers", 0, *_):
+            yield from _of_container(pod["containers"][0], path[2:])
+        case ("initContainers", int(number), *_) if has(pod.get("initContainers"), number):
+            container = pod["initContainers"][number]
+            if _images(container):
+                yield from _of_helper(container, path[2:], (HELPERS,))
+                return
+            is_preflight = container.get("name") == PREFLIGHT
+            yield Source(("preflight",), path[2:]) if is_preflight else Source((), named)
+            if value_at(container, path[2:]) is not None:
+                yield from _of_container(container, path[2:])
+        case ("volumes", int(number), *_) if has(pod.get("volumes"), number):
             name = pod["volumes"][number].get("name", "")
-            yield ("volumes",), (name, *source)
-            yield ("volumes",), (name, *_source(tuple(source)))
-        case ("containers", 0, _, *_):
-            yield from _of_container(pod["containers"][0], steps[2:])
-        case ("initContainers", int(number), *rest) if _is_preflight(pod, number):
-            yield ("preflight",), tuple(rest)
-            yield from _of_container(pod["initContainers"][number], tuple(rest))
-        case ("initContainers", int(), "image"):
-            for name in ("waitImage", "kubectlImage", "gitImage"):
-                yield ("helpers",), (f"{name}={value_at(pod, steps)}",)
-            yield (), ("image",)
-        case (field, *_):
-            yield (), steps
+            yield Source(("volumes",), (name, *path[2:]))
+            yield Source(("volumes",), (name, *_source(path[2:])))
+        case (str(field), *_):
+            if field != "securityContext":  # the one of a role is that of its containers
+                yield Source((), named)
             if field in ELSEWHERE:
-                yield (), ELSEWHERE[str(field)]
+                yield Source((), ELSEWHERE[field])
 
 
-def _is_preflight(pod: Object, number: int) -> bool:
-    return bool(value_at(pod, ("initContainers", number, "name")) == PREFLIGHT)
+def _of_own_pod(pod: Object, path: ValuePath, named: ValuePath) -> Iterator[Source]:
+    """Yield the parts that may set a value of the pod of the supervisor or TensorBoard.
+
+    See `_of_pod` for the arguments.
+    """
+    match path:
+        case ("containers", 0, *steps):
+            container = pod["containers"][0]
+            yield from _of_helper(container, path[2:], (BOARD, HELPERS))
+            if steps[:1] == ["volumeMounts"]:
+                yield from _of_container(container, path[2:])
+        case (str(field), *_) if field == "volumes" or field in COPIED:
+            yield Source(HELPERS, named)
+            yield from _of_pod(pod, path, named)
 
 
-def _of_container(container: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Yield the paths of the short forms that may set a value of the training container."""
+def _of_helper(
+    container: Object, steps: ValuePath, holders: Iterable[ValuePath]
+) -> Iterator[Source]:
+    """Yield the parts that may set a value of a container of mlgen."""
+    if steps == ("image",):
+        yield from (Source(field) for field in _images(container))
+    for holder in holders:
+        yield from (Source((*holder, *part), inner) for part, inner in _of_container(container, steps))
+
+
+def _images(container: Object) -> Sequence[ValuePath]:
+    """Return the fields that set the image of a container of mlgen; () for another container."""
+    name = str(container.get("name"))
+    return IMAGES.get("sync" if name.startswith("sync-") else name, ())
+
+
+def _of_container(container: Object, steps: ValuePath) -> Iterator[Source]:
+    """Yield the parts of a role that may set a value of its training container."""
     item = value_at(container, steps[:2])
     match steps:
         case ("resources", *rest):
-            yield ("resources",), tuple(rest)
-            yield ("resources",), tuple(rest[1:])
-            yield (), ("resources",)
+            yield Source(("resources",), tuple(rest))
+            yield Source(("resources",), tuple(rest[1:]))
+            yield Source((), ("resources",))
         case ("env", int(), *rest) if item is not None:
             source = rest if rest[:1] == ["valueFrom"] else []
-            yield ("env",), (item.get("name", ""), *source)
+            yield Source(("env",), (item.get("name", ""), *source))
         case ("volumeMounts", int(), *rest) if item is not None:
-            yield ("volumes",), (item.get("name", ""), *rest)
+            yield Source(("volumes",), (item.get("name", ""), *rest))
         case ("ports", *_):
-            yield (), ("port",)
-        case _:
-            yield (), steps
+            yield Source((), ("port",))
+        case ("command", int(number)) if str(value_at(container, ("command", 1))).startswith(SCRIPTS):
+            yield Source((), ("command", number - 2) if number > 1 else ("command",))
+        case (field, *_) if field != "restartPolicy":
+            yield Source((), steps)
 
 
 NAMES = ("claimName", "secretName", "name", "path")
@@ -196,15 +265,11 @@ def _source(steps: ValuePath) -> ValuePath:
 
 
 def _step(value: Any, step: str | int) -> str | int | None:
-    """Return the key or index of a step in the job file; None if there is none.
-
-    `name=main` matches an item of a list with that name, or a field with that value.
-    """
+    """Return the key or index of a step in the job file; None if there is none."""
     if has(value, step):
         return step
     key, equals, wanted = str(step).partition("=")
-    items = list(enumerate(value)) if isinstance(value, list) else [(key, value)]
-    for found, item in items if equals else []:
+    for number, item in enumerate(value) if equals and isinstance(value, list) else ():
         if has(item, key) and str(item[key]) == wanted:
-            return found
+            return number
     return None

@@ -30,7 +30,10 @@ from mlgen.jobfile.model import (
     WaitPolicy,
     containers_of,
 )
+from mlgen.problems import ValuePath
 from mlgen.version import ANNOTATION
+
+ROLES: ValuePath = ("spec", "roles")
 
 
 def training_job(
@@ -157,7 +160,7 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
     """Merge the fields of a role with the fields of `spec` that apply to all roles."""
     spec_values, role_values = _snake(spec), _snake(role)
     merged = {key: spec_values[key] for key in spec_values if key in ROLE_FIELDS} | role_values
-    for key in ("env", "volumes"):
+    for (key,) in MERGED:
         common, own = spec_values.get(key, {}), role_values.get(key)
         merged[key] = common | own if own else common  # equal roles share one mapping
     templates = tuple(v["template"] for v in (spec_values, role_values) if "template" in v)
@@ -176,6 +179,38 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
         own_resources="resources" in role,
         **merged,
     )
+
+
+MERGED = (("env",), ("volumes",))
+"""The fields of `spec` whose entries a role has in addition to its own."""
+
+
+def origin(data: Mapping[str, Any], path: ValuePath) -> ValuePath:
+    """Return the path in a job file of a value that a role has: its own, or that of all roles.
+
+    Args:
+        data: the data of the job file.
+        path: the path of a value. Unless it leads into a role, it is returned unchanged. A role
+            that is not in the job file was merged from its roles.
+    """
+    if path[:2] != ROLES or len(path) == 2:
+        return path
+    spec, role, field = data["spec"], data["spec"]["roles"].get(path[2]), path[3:]
+    # A template contains only some values of a pod, and a mapping in MERGED some entries.
+    length = len(field) if field[:1] == ("template",) else 2 if field[:1] in MERGED else 1
+    if field and not _contains(role, field[:length]) and _contains(spec, field[:length]):
+        return ("spec", *field)
+    return ROLES if role is None else path
+
+
+def _contains(value: Any, path: ValuePath) -> bool:
+    """Return whether a value contains a path."""
+    for step in path:
+        is_item = isinstance(step, int) and isinstance(value, list) and step < len(value)
+        if not is_item and not (isinstance(value, dict) and step in value):
+            return False
+        value = value[step]
+    return True
 
 
 def _main_container(templates: Sequence[Mapping[str, Any]], role: Mapping[str, Any]) -> str:
