@@ -571,6 +571,5 @@ def _topology(job: TrainingJob, options: Options, spec: dict[str, Any]) -> Topol
 
 def _located(document: Document, problems: Iterable[Problem]) -> list[Problem]:
     """Return each problem once, with its location."""
-    data = document.data
-    found = (replace(each, path=origin(data, each.path)) for each in problems)
+    found = (replace(each, path=origin(document.data, each.path)) for each in problems)
     return list(dict.fromkeys(map(document.located, found)))

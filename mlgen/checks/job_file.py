@@ -1,11 +1,10 @@
 """A path in a rendered object → the path of the value's source in the job file.
 
-An object is merged from parts of the job file, as `mlgen/objects/pod.py` describes. So the source of
-a value is the part with the highest precedence that contains its path. The values themselves do not
-matter.
+Parts of the job file are merged into an object in a fixed order; see `mlgen/objects/pod.py`. So the
+source of a value is the last part that contains its path. The values themselves do not matter.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,11 +15,11 @@ from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import ROLE, files_name
 from mlgen.objects.pod import PREFLIGHT, SCRIPTS
+from mlgen.objects.storage import NAMES
 from mlgen.problems import Problem, ValuePath
 from mlgen.topology import RESERVED
 
 SPEC: ValuePath = ("spec",)
-BOARD, HELPERS = ("tensorboard",), ("helpers",)
 
 IMAGES: dict[str, tuple[ValuePath, ...]] = {
     "kubectl-delivery": (("helpers", "kubectlImage"),),
@@ -47,8 +46,8 @@ ELSEWHERE: dict[str, ValuePath] = {
 }
 """Fields of a pod, and the fields of `spec` in the job file that set them for all roles."""
 
-COPIED = ("imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations")
-"""The fields of training pods that mlgen's own pods have by default."""
+SHARED = ("imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations", "volumes")
+"""Fields of mlgen's own pods that may come from the roles of the job file."""
 
 
 class Source(NamedTuple):
@@ -82,8 +81,9 @@ def path_in_job_file(
         depth = len(written) - len(part)
         if depth == len(steps):
             return written
+        step = steps[depth] if depth > deepest else 0
         # A container or volume that the job file lacks is mlgen's own.
-        if depth > deepest and isinstance(steps[depth], str) and "=" not in steps[depth]:
+        if isinstance(step, str) and "=" not in step:
             nearest, deepest = written, depth
     return nearest or None
 
@@ -104,55 +104,49 @@ def holders(job_file: Mapping[str, Any]) -> Iterator[tuple[ValuePath, Mapping[st
 
 def _sources(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> Iterator[Source]:
     """Yield the parts of the job file that may set a value, the last one to be merged first."""
-    kind, label = item["kind"], item["metadata"].get("labels", {}).get(ROLE)
+    label = item["metadata"].get("labels", {}).get(ROLE)
     every = value_at(job_file, ROLES) or {}
     # A role that is not in the job file was merged from its roles.
-    roles = [(*ROLES, name) for name in ([label] if label in every else every)]
+    roles = [label] if label in every else every
+    for part, steps in _of_role(item, label, path):
+        for role in roles:
+            full = origin(job_file, (*ROLES, role, *part, *steps))
+            yield Source(full[: len(full) - len(steps)], steps)
+        if part[:1] == ("template",):
+            yield Source((*SPEC, *part), steps)
     inner = path[len(TEMPLATE) :] if path[: len(TEMPLATE)] == TEMPLATE else path
-    if inner != path:
-        template = item["spec"]["template"]
-        named = _named(template, inner)
-        is_own = kind == "Deployment" or label in RESERVED
-        for holder in () if is_own else (*roles, SPEC):
-            yield Source((*holder, "template"), named)
-            if named[1:2] == ("initContainers",):  # a sidecar is a container in the template
-                yield Source((*holder, "template"), ("spec", "containers", *named[2:]))
-        if inner[:1] == SPEC:
-            forms = _of_own_pod if is_own else _of_pod
-            yield from _in_roles(job_file, roles, forms(template["spec"], inner[1:], named[1:]))
-    elif kind == "PersistentVolumeClaim":
-        yield Source(("spec", "claims", item["metadata"]["name"]), path[1:])
-    elif kind == "ConfigMap" and path[:1] == ("data",):
+    if inner[:1] == ("metadata",):
+        yield Source(inner)
+    if item["kind"] == "ConfigMap" and path[:1] == ("data",):
         volume = item["metadata"]["name"].removeprefix(files_name(job_file["metadata"]["name"], ""))
         for holder, volumes, _ in holders(job_file):
             for steps, _ in own_files(volumes.get(volume) or {}):
                 yield Source((*holder, "volumes", volume, *steps, *path[1:]))
-    elif path[:1] == SPEC and len(path) > 1 and label:
-        yield from _in_roles(job_file, roles, [Source((), (path[1],))])
-    if inner[:1] == ("metadata",):
-        yield Source(inner)
 
 
-def _in_roles(
-    job_file: Mapping[str, Any], roles: Iterable[ValuePath], sources: Iterable[Source]
-) -> Iterator[Source]:
-    """Yield parts of a role at their paths in the job file, for each of several roles."""
-    for part, steps in sources:
-        for role in roles:
-            full = origin(job_file, (*role, *part, *steps))
-            yield Source(full[: len(full) - len(steps)], steps)
+def _of_role(item: Object, role: str | None, path: ValuePath) -> Iterator[Source]:
+    """Yield the parts of a role, or of `spec`, that may set a value of an object.
 
-
-def _written(value: Any, steps: ValuePath) -> ValuePath:
-    """Return the longest prefix of a path that exists in the job file."""
-    written: list[str | int] = []
-    for step in steps:
-        found = _step(value, step)
-        if found is None:
-            break
-        written.append(found)
-        value = value[found]
-    return tuple(written)
+    Args:
+        item: the object.
+        role: the role that it belongs to; None for an object of the whole job.
+        path: the path of the value in the object.
+    """
+    if path[: len(TEMPLATE)] == TEMPLATE:
+        template, inner = item["spec"]["template"], path[len(TEMPLATE) :]
+        named = _named(template, inner)
+        is_own = value_at(template, ("metadata", "labels", ROLE)) in RESERVED
+        if not is_own:
+            yield Source(("template",), named)
+            if named[1:2] == ("initContainers",) and named[2:]:
+                # A sidecar is a container in the template.
+                yield Source(("template", "spec", "containers"), named[2:])
+        if inner[:1] == SPEC:
+            yield from _of_pod(template["spec"], inner[1:], named[1:], is_own=is_own)
+    elif item["kind"] == "PersistentVolumeClaim":
+        yield Source(("claims", item["metadata"]["name"]), path[1:])
+    elif role and path[:1] == SPEC and path[1:]:
+        yield Source((), path[1:2])
 
 
 def _named(template: Object, steps: ValuePath) -> ValuePath:
@@ -167,70 +161,55 @@ def _named(template: Object, steps: ValuePath) -> ValuePath:
     return tuple(named)
 
 
-def _of_pod(pod: Object, path: ValuePath, named: ValuePath) -> Iterator[Source]:
+def _of_pod(pod: Object, path: ValuePath, named: ValuePath, *, is_own: bool) -> Iterator[Source]:
     """Yield the parts of a role that may set a value of its pods, except for the template.
 
     Args:
         pod: the spec of the pod.
         path: the path of the value in it.
         named: the same path with the names of items in place of their indexes.
+        is_own: True for the pod of the supervisor or TensorBoard.
     """
     match path:
-        case ("containers", 0, *_):
-            yield from _of_container(pod["containers"][0], path[2:])
-        case ("initContainers", int(number), *_) if has(pod.get("initContainers"), number):
-            container = pod["initContainers"][number]
-            if _images(container):
-                yield from _of_helper(container, path[2:], (HELPERS,))
-                return
-            is_preflight = container.get("name") == PREFLIGHT
-            yield Source(("preflight",), path[2:]) if is_preflight else Source((), named)
-            if value_at(container, path[2:]) is not None:
-                yield from _of_container(container, path[2:])
-        case ("volumes", int(number), *_) if has(pod.get("volumes"), number):
-            name = pod["volumes"][number].get("name", "")
+        case ("containers" | "initContainers" as kind, int(number), *_) if has(
+            pod.get(kind), number
+        ):
+            yield from _of_container(pod[kind][number], path, named, is_own=is_own)
+        case ("volumes", int(), *_):
+            name = str(value_at(pod, (*path[:2], "name")))
             yield Source(("volumes",), (name, *path[2:]))
             yield Source(("volumes",), (name, *_source(path[2:])))
-        case (str(field), *_):
+        case (str(field), *_) if not is_own or field in SHARED:
+            if is_own:
+                yield Source(("helpers",), named)
             if field != "securityContext":  # the one of a role is that of its containers
                 yield Source((), named)
             if field in ELSEWHERE:
                 yield Source((), ELSEWHERE[field])
 
 
-def _of_own_pod(pod: Object, path: ValuePath, named: ValuePath) -> Iterator[Source]:
-    """Yield the parts that may set a value of the pod of the supervisor or TensorBoard.
-
-    See `_of_pod` for the arguments.
-    """
-    match path:
-        case ("containers", 0, *steps):
-            container = pod["containers"][0]
-            yield from _of_helper(container, path[2:], (BOARD, HELPERS))
-            if steps[:1] == ["volumeMounts"]:
-                yield from _of_container(container, path[2:])
-        case (str(field), *_) if field == "volumes" or field in COPIED:
-            yield Source(HELPERS, named)
-            yield from _of_pod(pod, path, named)
-
-
-def _of_helper(
-    container: Object, steps: ValuePath, holders: Iterable[ValuePath]
+def _of_container(
+    container: Object, path: ValuePath, named: ValuePath, *, is_own: bool
 ) -> Iterator[Source]:
-    """Yield the parts that may set a value of a container of mlgen."""
-    if steps == ("image",):
-        yield from (Source(field) for field in _images(container))
-    for holder in holders:
-        yield from (Source((*holder, *part), inner) for part, inner in _of_container(container, steps))
+    """Yield the parts of a role that may set a value of a container; see `_of_pod`."""
+    steps, name = path[2:], str(container.get("name"))
+    images = IMAGES.get("sync" if name.startswith("sync-") else name, ())
+    is_main = path[:2] == ("containers", 0)
+    if is_own or (images and path[0] == "initContainers"):
+        if steps == ("image",):
+            yield from map(Source, images)
+        for at in (name, "helpers"):
+            yield from (Source((at, *part), inner) for part, inner in _of_main(container, steps))
+        is_main = steps[:1] == ("volumeMounts",)
+    elif path[0] == "initContainers":
+        yield Source(("preflight",), steps) if name == PREFLIGHT else Source((), named)
+        # Fields that it lacks are those of the training container.
+        is_main = value_at(container, steps) is not None
+    if is_main:
+        yield from _of_main(container, steps)
 
 
-def _images(container: Object) -> Sequence[ValuePath]:
-    """Return the fields that set the image of a container of mlgen; () for another container."""
-    name = str(container.get("name"))
-    return IMAGES.get("sync" if name.startswith("sync-") else name, ())
-
-
-def _of_container(container: Object, steps: ValuePath) -> Iterator[Source]:
+def _of_main(container: Object, steps: ValuePath) -> Iterator[Source]:
     """Yield the parts of a role that may set a value of its training container."""
     item = value_at(container, steps[:2])
     match steps:
@@ -245,31 +224,36 @@ def _of_container(container: Object, steps: ValuePath) -> Iterator[Source]:
             yield Source(("volumes",), (item.get("name", ""), *rest))
         case ("ports", *_):
             yield Source((), ("port",))
-        case ("command", int(number)) if str(value_at(container, ("command", 1))).startswith(SCRIPTS):
+        case ("command", int(number)) if str(value_at(container, ("command", 1))).startswith(
+            SCRIPTS
+        ):
             yield Source((), ("command", number - 2) if number > 1 else ("command",))
         case (field, *_) if field != "restartPolicy":
             yield Source((), steps)
 
 
-NAMES = ("claimName", "secretName", "name", "path")
-
-
 def _source(steps: ValuePath) -> ValuePath:
     """Return the path of a volume's source in its short form, which may be only a name."""
-    if steps[:1] == ("persistentVolumeClaim",):
-        steps = ("pvc", *steps[1:])
     if steps[:3] == ("ephemeral", "volumeClaimTemplate", "spec"):
-        steps = ("ephemeral", *steps[3:])
-    is_name = steps[:1] != ("nfs",) and len(steps) > 1 and steps[1] in NAMES
-    return steps[:1] if is_name else steps
+        return ("ephemeral", *steps[3:])
+    for short, (kind, name) in NAMES.items():
+        if steps[:1] == (kind,):
+            return (short,) if steps[1:2] == (name,) else (short, *steps[1:])
+    return steps
 
 
-def _step(value: Any, step: str | int) -> str | int | None:
-    """Return the key or index of a step in the job file; None if there is none."""
-    if has(value, step):
-        return step
-    key, equals, wanted = str(step).partition("=")
-    for number, item in enumerate(value) if equals and isinstance(value, list) else ():
-        if has(item, key) and str(item[key]) == wanted:
-            return number
-    return None
+def _written(value: Any, steps: ValuePath) -> ValuePath:
+    """Return the longest prefix of a path that exists in the job file."""
+    written: list[str | int] = []
+    for step in steps:
+        key, equals, name = str(step).partition("=")
+        found = step
+        if equals and isinstance(value, list):
+            found = next(
+                (n for n, item in enumerate(value) if str(value_at(item, [key])) == name), -1
+            )
+        if found == -1 or not has(value, found):
+            break
+        written.append(found)
+        value = value[found]
+    return tuple(written)

@@ -185,19 +185,19 @@ class Draft:
             if isinstance(step, str) and isinstance(parent, dict):
                 if parent.get(step) is None:
                     parent[step] = [] if isinstance(following, int) else {}
-                    marks[None] = self._mark(path[:depth], place)
+                    marks[None] = Mark(place, origin=self._origin(path[:depth]))
                 parent = parent[step]
             elif isinstance(step, int) and isinstance(parent, list) and step < len(parent):
                 parent = parent[step]
             else:
                 raise _no_such_value(path[: depth - 1], step, parent)
         _put(parent, path, copy.deepcopy(value))
-        marks[path[-1]] = {None: self._mark(path, place, value)}
+        mark = Mark(place, place, None, self._origin(path), _inner_marks(value, place))
+        marks[path[-1]] = {None: mark}
 
-    def _mark(self, path: ValuePath, place: Place, value: Any = None) -> Mark:
-        """Return the mark of a value, and of all values in it. Its path is that of the setting."""
-        origin = path if self._before.converted else None
-        return Mark(place, place, None, origin, _inner_marks(value, place))
+    def _origin(self, path: ValuePath) -> ValuePath | None:
+        """Return the origin of a new value: its path in the job file, not in a custom resource."""
+        return path if self._before.converted else None
 
 
 def _inner_marks(value: Any, place: Place) -> dict[str | int, Mark]:
