@@ -23,17 +23,14 @@ SPEC: ValuePath = ("spec",)
 
 IMAGES: dict[str, tuple[ValuePath, ...]] = {
     "kubectl-delivery": (("helpers", "kubectlImage"),),
-    "release": (("helpers", "waitImage"),),
     "ssh-setup": (("image",),),
-    "supervised": (("helpers", "waitImage"),),
     "supervisor": (("helpers", "supervisorImage"), ("helpers", "pythonImage")),
     "sync": (("helpers", "gitImage"),),
     "tensorboard": (("tensorboard", "image"), ("image",)),
-    "wait-for-peers": (("helpers", "waitImage"),),
 }
 """mlgen's own containers, and the fields of the job file that set their images.
 
-The name of a container that clones a repository is `sync-` and the name of its volume.
+All others have `waitImage`. `sync-` and the name of a volume is a container that clones into it.
 """
 
 ELSEWHERE: dict[str, ValuePath] = {
@@ -193,20 +190,25 @@ def _of_container(
 ) -> Iterator[Source]:
     """Yield the parts of a role that may set a value of a container; see `_of_pod`."""
     steps, name = path[2:], str(container.get("name"))
-    images = IMAGES.get("sync" if name.startswith("sync-") else name, ())
-    is_main = path[:2] == ("containers", 0)
-    if is_own or (images and path[0] == "initContainers"):
+    is_main, is_init = path[:2] == ("containers", 0), path[0] == "initContainers"
+    if is_own or (is_init and _runs_script(container)):
         if steps == ("image",):
-            yield from map(Source, images)
+            key = "sync" if name.startswith("sync-") else name
+            yield from map(Source, IMAGES.get(key, [("helpers", "waitImage")]))
         for at in (name, "helpers"):
             yield from (Source((at, *part), inner) for part, inner in _of_main(container, steps))
         is_main = steps[:1] == ("volumeMounts",)
-    elif path[0] == "initContainers":
+    elif is_init:
         yield Source(("preflight",), steps) if name == PREFLIGHT else Source((), named)
         # Fields that it lacks are those of the training container.
         is_main = value_at(container, steps) is not None
     if is_main:
         yield from _of_main(container, steps)
+
+
+def _runs_script(container: Object) -> bool:
+    """Return whether the command of a container starts with a script of mlgen."""
+    return SCRIPTS in str(value_at(container, ("command", 1)))
 
 
 def _of_main(container: Object, steps: ValuePath) -> Iterator[Source]:
