@@ -54,9 +54,7 @@ def training_job(
     """
     metadata, spec = data["metadata"], data["spec"]
     roles = {name: _role(name, spec, role) for name, role in spec["roles"].items()}
-    parts = {
-        name: value for name, value in _snake(spec).items() if name in TrainingJob.__match_args__
-    }
+    parts = {name: value for name, value in _snake(spec).items() if name in JOB_FIELDS}
     return TrainingJob(
         **_values(parts)
         | {
