@@ -1,7 +1,7 @@
 """A path in a rendered object → the path of the value's source in the job file.
 
-Parts of the job file are merged into an object in a fixed order; see `mlgen/objects/pod.py`. So the
-source of a value is the last part that contains its path. The values themselves do not matter.
+`mlgen/objects/pod.py` merges parts of the job file in a fixed order. So the source of a value is
+the last part that contains its path. The values themselves do not matter.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ ELSEWHERE: dict[str, ValuePath] = {
 """Fields of a pod, and the fields of `spec` in the job file that set them for all roles."""
 
 SHARED = ("imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations", "volumes")
-"""Fields of mlgen's own pods that may come from the roles of the job file."""
+"""Fields of mlgen's own pods that may be copied from training pods."""
 
 
 class Source(NamedTuple):
@@ -179,7 +179,7 @@ def _of_pod(pod: Object, path: ValuePath, named: ValuePath, *, is_own: bool) -> 
         case (str(field), *_) if not is_own or field in SHARED:
             if is_own:
                 yield Source(("helpers",), named)
-            if field != "securityContext":  # the one of a role is that of its containers
+            if field != "securityContext":  # of a role, it applies to its containers
                 yield Source((), named)
             if field in ELSEWHERE:
                 yield Source((), ELSEWHERE[field])
@@ -200,7 +200,7 @@ def _of_container(
         is_main = steps[:1] == ("volumeMounts",)
     elif is_init:
         yield Source(("preflight",), steps) if name == PREFLIGHT else Source((), named)
-        # Fields that it lacks are those of the training container.
+        # It has the fields of the training container that it does not set.
         is_main = value_at(container, steps) is not None
     if is_main:
         yield from _of_main(container, steps)
