@@ -11,7 +11,7 @@ from mlgen.checks.other_documents import is_own, own_service
 from mlgen.checks.pods import Objects
 from mlgen.documents.document import Document
 from mlgen.jobfile.model import TrainingJob
-from mlgen.jobfile.parser import training_job
+from mlgen.jobfile.parser import ROLES, origin, training_job
 from mlgen.jobfile.validation import invalid_excuses, unexcused
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import is_rendered_jobset
@@ -22,8 +22,6 @@ from mlgen.variants import Target, reapply
 
 if TYPE_CHECKING:
     from mlgen.variants.matrix import Combination
-
-ROLES: ValuePath = ("spec", "roles")
 
 
 @limited_hints()
@@ -275,23 +273,5 @@ def _built(
 
 def _located(document: Document, problems: Iterable[Problem]) -> list[Problem]:
     """Return each problem once, with its location."""
-    return list(dict.fromkeys(document.located(_in_file(document, p)) for p in problems))
-
-
-def _in_file(document: Document, problem: Problem) -> Problem:
-    """Return a problem with a path that exists in the job file.
-
-    A role's field may be written in `spec`, for all roles. A role that a framework has merged from
-    others (`rank`) does not exist in the job file, so its problems get the path of all roles.
-    """
-    path = problem.path
-    everyone = (*path[:1], *path[3:])
-    if path and isinstance(path[-1], int):
-        # The items of a list that --set has written have no places.
-        whole = _in_file(document, replace(problem, path=path[:-1])).path
-        return problem if path in document.places else replace(problem, path=(*whole, path[-1]))
-    if path[:2] == ROLES and path not in document.places and everyone in document.places:
-        return replace(problem, path=everyone if len(path) > len(ROLES) + 1 else path)
-    if path[:2] == ROLES and path[:3] not in document.places:
-        return replace(problem, path=ROLES)
-    return problem
+    found = (replace(each, path=origin(document.data, each.path)) for each in problems)
+    return list(dict.fromkeys(map(document.located, found)))

@@ -8,7 +8,6 @@ have stricter limits if they become part of pod names, labels or addresses.
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -79,12 +78,10 @@ def job_problems(
         job_file=written,
     )
 
-    def located_in_job_file(each: Located) -> Problem:
-        if each.problem.code not in ("no-such-peer", "namespace", "port"):
-            return each.problem
-        # Report an address at the text that contains it.
-        path = path_in_job_file(written, each.item, each.path)
-        return replace(each.problem, path=path or each.problem.path)
+    def at_text(each: Located) -> Problem:
+        """Return a problem of an address at the text that contains it, or another at the role."""
+        is_address = each.problem.code in ("no-such-peer", "namespace", "port")
+        return in_job_file(each, written) if is_address else each.problem
 
     plan = references.plan_of(job)
     version = references.needed_version(plan, kube_version) if plan else kube_version
@@ -99,31 +96,27 @@ def job_problems(
     )
     problems = chain(
         (in_job_file(found, written) for found in of_rules),
-        map(located_in_job_file, located(job, version, job_file)),
+        map(at_text, located(job, version)),
         references.restarts(job, plan, kube_version) if plan else (),
     )
     return list(dict.fromkeys(bounded(problems)))
 
 
-def located(
-    job: Objects, kube_version: KubeVersion, job_file: Mapping[str, Any] | None = None
-) -> Iterator[Located]:
+def located(job: Objects, kube_version: KubeVersion) -> Iterator[Located]:
     """Yield the problems of one job's objects, with their paths in the job file and the objects.
 
     Args:
         job: the objects of the job.
         kube_version: the version of the cluster.
-        job_file: the data of the job file; None if there is none.
     """
-    written = job_file or {}
     named = list(invalid_names(job.items, kube_version))
     yield from named
-    yield from _deciding(job.items, written)
+    yield from _deciding(job)
     # If the job's name is invalid, so are the names derived from it.
-    written_only = bool(named and job_file)
-    yield from rejected_values(job.distinct, kube_version, written, written_only=written_only)
+    written_only = bool(named and job.job_file)
+    yield from _rejected_values(job, kube_version, written_only=written_only)
     yield from of_manifests.broken_by(job)
-    yield from references.broken_references(job, written)
+    yield from references.broken_references(job)
     yield from references.unschedulable_groups(job, kube_version)
     yield from _sizes(job)
 
@@ -132,24 +125,19 @@ NAMES_CONTAINER = ("missing-image", "volume")
 """Codes of problems with the location in the message."""
 
 
-def rejected_values(
-    objects: Iterable[Object],
-    kube_version: KubeVersion,
-    job_file: Mapping[str, Any],
-    *,
-    written_only: bool = False,
+def _rejected_values(
+    job: Objects, kube_version: KubeVersion, *, written_only: bool
 ) -> Iterator[Located]:
     """Yield the problems of a job's objects that the API server would reject.
 
     Args:
-        objects: the distinct objects of the job.
+        job: the objects of the job.
         kube_version: the version of the cluster.
-        job_file: the data of the job file; {} if there is none.
         written_only: True to report only values from the job file.
     """
-    for item in objects:
+    for item in job.distinct:
         for broken in validation.broken_rules(item, kube_version):
-            path, message = path_in_job_file(job_file, item, broken.path), broken.message
+            path, message = path_in_job_file(job.job_file, item, broken.path), broken.message
             if path is None and written_only:
                 continue
             if path is None and broken.code not in NAMES_CONTAINER:
@@ -267,22 +255,22 @@ def profile(
             yield Problem(("spec", "security", "profile"), message, "profile", hint)
 
 
-def _deciding(objects: Sequence[Object], job_file: Mapping[str, Any]) -> Iterator[Located]:
+def _deciding(job: Objects) -> Iterator[Located]:
     """Check that there is exactly one deciding Job.
 
     In a workflow, several deciding Jobs are marked only in the plan.
     """
-    deciding = [item for item in objects if item["metadata"]["labels"].get(DECIDES) == "true"]
-    policy = job_file.get("spec", {}).get("successPolicy", {})
+    deciding = [item for item in job.items if item["metadata"]["labels"].get(DECIDES) == "true"]
+    policy = job.job_file.get("spec", {}).get("successPolicy", {})
     if not deciding and (policy.get("roles") or policy.get("replicas") == "All"):
         return
     if len(deciding) != 1 or deciding[0]["kind"] != "Job":
         names = ", ".join(map(title, deciding)) or "none"
         message = f"expected exactly one deciding Job, got {names}"
         hint = "set successPolicy.role to a role that runs to completion"
-        jobs = [item for item in objects if item["kind"] == "Job"]
+        jobs = [item for item in job.items if item["kind"] == "Job"]
         there = Problem(ROLES, message, "deciding", hint)
-        yield Located((deciding or jobs or objects)[0], ("metadata", "labels"), there)
+        yield Located((deciding or jobs or job.items)[0], ("metadata", "labels"), there)
 
 
 def _sizes(job: Objects) -> Iterator[Located]:

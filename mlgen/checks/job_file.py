@@ -1,19 +1,38 @@
-"""A path in a rendered object → the path of the value's source in the job file."""
+"""A path in a rendered object → the path of the value's source in the job file.
+
+`mlgen/objects/pod.py` merges parts of the job file in a fixed order. So the source of a value is
+the last part that contains its path. The values themselves do not matter.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.checks.pods import ROLES, TEMPLATE, Located
 from mlgen.jobfile.model import own_files
+from mlgen.jobfile.parser import origin
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.values import has, value_at
 from mlgen.objects.labels import ROLE, files_name
-from mlgen.objects.pod import PREFLIGHT
+from mlgen.objects.pod import PREFLIGHT, SCRIPTS
+from mlgen.objects.storage import NAMES
 from mlgen.problems import Problem, ValuePath
+from mlgen.topology import RESERVED
 
 SPEC: ValuePath = ("spec",)
+
+IMAGES: dict[str, tuple[ValuePath, ...]] = {
+    "kubectl-delivery": (("helpers", "kubectlImage"),),
+    "ssh-setup": (("image",),),
+    "supervisor": (("helpers", "supervisorImage"), ("helpers", "pythonImage")),
+    "sync": (("helpers", "gitImage"),),
+    "tensorboard": (("tensorboard", "image"), ("image",)),
+}
+"""mlgen's own containers, and the fields of the job file that set their images.
+
+All others have `waitImage`. `sync-` and the name of a volume is a container that clones into it.
+"""
 
 ELSEWHERE: dict[str, ValuePath] = {
     "affinity": ("scheduling", "topology"),
@@ -23,7 +42,22 @@ ELSEWHERE: dict[str, ValuePath] = {
     "securityContext": ("security",),
     "topologySpreadConstraints": ("scheduling", "spread"),
 }
-"""Fields of a pod, and the fields of `spec` in the job file that set them."""
+"""Fields of a pod, and the fields of `spec` in the job file that set them for all roles."""
+
+SHARED = ("imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations", "volumes")
+"""Fields of mlgen's own pods that may be copied from training pods."""
+
+
+class Source(NamedTuple):
+    """A part of the job file that may set a value.
+
+    Attributes:
+        part: its path.
+        steps: the path of the value in it. A step `name=main` is the item of a list with that name.
+    """
+
+    part: ValuePath
+    steps: ValuePath = ()
 
 
 def path_in_job_file(
@@ -31,34 +65,25 @@ def path_in_job_file(
 ) -> ValuePath | None:
     """Return the path in the job file of a value in an object; None if mlgen has set the value.
 
+    If the job file contains only a mapping around the value, the result is the path of the mapping.
+
     Args:
         job_file: the data of the job file.
         item: the object.
         path: the path of the value in the object.
     """
-    role = item["metadata"].get("labels", {}).get(ROLE)
-    roles = value_at(job_file, ROLES) or {}
-    # A role that is not in the job file was merged from its roles.
-    sources = [role] if role in roles else roles if role else []
-    starts = [*((*ROLES, name) for name in sources), SPEC]
-    if item["kind"] == "Deployment":
-        starts = [(*SPEC, "tensorboard"), SPEC]
-    value = value_at(item, path)
-    best: ValuePath = ()
+    nearest: ValuePath = ()
     deepest = 0
-    for base, steps in _candidates(item, path):
-        for start in starts:
-            written = _written(job_file, (*start, *base, *steps))
-            depth = len(written) - len(start) - len(base)
-            if depth == len(steps) and _equal(value_at(job_file, written), value):
-                return written
-            depth = min(depth, len(steps) - 1)
-            # A container or volume that the job file lacks is mlgen's own.
-            step = steps[depth] if depth > deepest else 0
-            if isinstance(step, str) and "=" not in step:
-                best, deepest = written, depth
-    root = _written(job_file, _of_the_job(job_file, item, path))
-    return root or best or None
+    for part, steps in _sources(job_file, item, path):
+        written = _written(job_file, (*part, *steps))
+        depth = len(written) - len(part)
+        if depth == len(steps):
+            return written
+        step = steps[depth] if depth > deepest else 0
+        # A container or volume that the job file lacks is mlgen's own.
+        if isinstance(step, str) and "=" not in step:
+            nearest, deepest = written, depth
+    return nearest or None
 
 
 def in_job_file(found: Located, job_file: Mapping[str, Any]) -> Problem:
@@ -75,55 +100,51 @@ def holders(job_file: Mapping[str, Any]) -> Iterator[tuple[ValuePath, Mapping[st
         yield path, holder.get("volumes") or {}, holder.get("template")
 
 
-def _of_the_job(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> ValuePath:
-    """Return the path of a value that occurs once per job, not per role; () for other values."""
+def _sources(job_file: Mapping[str, Any], item: Object, path: ValuePath) -> Iterator[Source]:
+    """Yield the parts of the job file that may set a value, the last one to be merged first."""
+    label = item["metadata"].get("labels", {}).get(ROLE)
+    every = value_at(job_file, ROLES) or {}
+    # A role that is not in the job file was merged from its roles.
+    roles = [label] if label in every else every
+    for part, steps in _of_role(item, label, path):
+        for role in roles:
+            full = origin(job_file, (*ROLES, role, *part, *steps))
+            yield Source(full[: len(full) - len(steps)], steps)
+        if part[:1] == ("template",):
+            yield Source((*SPEC, *part), steps)
     inner = path[len(TEMPLATE) :] if path[: len(TEMPLATE)] == TEMPLATE else path
-    if inner[:1] == ("metadata",) and _written(job_file, inner) == inner:
-        return inner
+    if inner[:1] == ("metadata",):
+        yield Source(inner)
     if item["kind"] == "ConfigMap" and path[:1] == ("data",):
-        prefix = files_name(job_file["metadata"]["name"], "")
-        volume = item["metadata"]["name"].removeprefix(prefix)
-        roles = [(*ROLES, role) for role in value_at(job_file, ROLES) or {}]
-        for start in ((*start, "volumes", volume) for start in (SPEC, *roles)):
-            for steps, _ in own_files(value_at(job_file, start) or {}):
-                full = (*start, *steps, *path[1:])
-                if _written(job_file, full) == full:
-                    return full
-    return ()
+        volume = item["metadata"]["name"].removeprefix(files_name(job_file["metadata"]["name"], ""))
+        for holder, volumes, _ in holders(job_file):
+            for steps, _ in own_files(volumes.get(volume) or {}):
+                yield Source((*holder, "volumes", volume, *steps, *path[1:]))
 
 
-def _equal(written: Any, value: Any) -> bool:
-    """Return whether a value may come from the job file, where amounts may be numbers."""
-    scalars = isinstance(written, str | int | float) and isinstance(value, str | int | float)
-    return not scalars or str(written) == str(value)
+def _of_role(item: Object, role: str | None, path: ValuePath) -> Iterator[Source]:
+    """Yield the parts of a role, or of `spec`, that may set a value of an object.
 
-
-def _written(value: Any, steps: ValuePath) -> ValuePath:
-    """Return the longest prefix of a path that exists in the job file."""
-    written: list[str | int] = []
-    for step in steps:
-        found = _step(value, step)
-        if found is None:
-            break
-        written.append(found)
-        value = value[found]
-    return tuple(written)
-
-
-def _candidates(item: Object, path: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Yield the possible paths of a value in a role or in `spec`, each in two parts.
-
-    The first part must exist. A prefix of the second part must exist.
+    Args:
+        item: the object.
+        role: the role that it belongs to; None for an object of the whole job.
+        path: the path of the value in the object.
     """
     if path[: len(TEMPLATE)] == TEMPLATE:
-        inner, template = path[len(TEMPLATE) :], item["spec"]["template"]
-        yield ("template",), _named(template, inner)
-        if inner[:1] == ("spec",):
-            yield from _short_forms(template["spec"], inner[1:])
+        template, inner = item["spec"]["template"], path[len(TEMPLATE) :]
+        named = _named(template, inner)
+        is_own = value_at(template, ("metadata", "labels", ROLE)) in RESERVED
+        if not is_own:
+            yield Source(("template",), named)
+            if named[1:2] == ("initContainers",) and named[2:]:
+                # A sidecar is a container in the template.
+                yield Source(("template", "spec", "containers"), named[2:])
+        if inner[:1] == SPEC:
+            yield from _of_pod(template["spec"], inner[1:], named[1:], is_own=is_own)
     elif item["kind"] == "PersistentVolumeClaim":
-        yield ("claims", item["metadata"]["name"]), path[1:]
-    elif path[:1] == ("spec",) and len(path) > 1:
-        yield (), (path[1],)
+        yield Source(("claims", item["metadata"]["name"]), path[1:])
+    elif role and path[:1] == SPEC and path[1:]:
+        yield Source((), path[1:2])
 
 
 def _named(template: Object, steps: ValuePath) -> ValuePath:
@@ -138,74 +159,104 @@ def _named(template: Object, steps: ValuePath) -> ValuePath:
     return tuple(named)
 
 
-def _short_forms(pod: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Yield the paths of the short forms in the job file that may set a value of a pod."""
-    match steps:
-        case ("volumes", int(number), *source) if has(pod.get("volumes"), number):
-            name = pod["volumes"][number].get("name", "")
-            yield ("volumes",), (name, *source)
-            yield ("volumes",), (name, *_source(tuple(source)))
-        case ("containers", 0, _, *_):
-            yield from _of_container(pod["containers"][0], steps[2:])
-        case ("initContainers", int(number), *rest) if _is_preflight(pod, number):
-            yield ("preflight",), tuple(rest)
-            yield from _of_container(pod["initContainers"][number], tuple(rest))
-        case ("initContainers", int(), "image"):
-            for name in ("waitImage", "kubectlImage", "gitImage"):
-                yield ("helpers",), (f"{name}={value_at(pod, steps)}",)
-            yield (), ("image",)
-        case (field, *_):
-            yield (), steps
+def _of_pod(pod: Object, path: ValuePath, named: ValuePath, *, is_own: bool) -> Iterator[Source]:
+    """Yield the parts of a role that may set a value of its pods, except for the template.
+
+    Args:
+        pod: the spec of the pod.
+        path: the path of the value in it.
+        named: the same path with the names of items in place of their indexes.
+        is_own: True for the pod of the supervisor or TensorBoard.
+    """
+    match path:
+        case ("containers" | "initContainers" as kind, int(number), *_) if has(
+            pod.get(kind), number
+        ):
+            yield from _of_container(pod[kind][number], path, named, is_own=is_own)
+        case ("volumes", int(), *_):
+            name = str(value_at(pod, (*path[:2], "name")))
+            yield Source(("volumes",), (name, *path[2:]))
+            yield Source(("volumes",), (name, *_source(path[2:])))
+        case (str(field), *_) if not is_own or field in SHARED:
+            if is_own:
+                yield Source(("helpers",), named)
+            if field != "securityContext":  # of a role, it applies to its containers
+                yield Source((), named)
             if field in ELSEWHERE:
-                yield (), ELSEWHERE[str(field)]
+                yield Source((), ELSEWHERE[field])
 
 
-def _is_preflight(pod: Object, number: int) -> bool:
-    return bool(value_at(pod, ("initContainers", number, "name")) == PREFLIGHT)
+def _of_container(
+    container: Object, path: ValuePath, named: ValuePath, *, is_own: bool
+) -> Iterator[Source]:
+    """Yield the parts of a role that may set a value of a container; see `_of_pod`."""
+    steps, name = path[2:], str(container.get("name"))
+    is_main, is_init = path[:2] == ("containers", 0), path[0] == "initContainers"
+    if is_own or (is_init and _runs_script(container)):
+        if steps == ("image",):
+            key = "sync" if name.startswith("sync-") else name
+            yield from map(Source, IMAGES.get(key, [("helpers", "waitImage")]))
+        for at in (name, "helpers"):
+            yield from (Source((at, *part), inner) for part, inner in _of_main(container, steps))
+        is_main = steps[:1] == ("volumeMounts",)
+    elif is_init:
+        yield Source(("preflight",), steps) if name == PREFLIGHT else Source((), named)
+        # It has the fields of the training container that it does not set.
+        is_main = value_at(container, steps) is not None
+    if is_main:
+        yield from _of_main(container, steps)
 
 
-def _of_container(container: Object, steps: ValuePath) -> Iterator[tuple[ValuePath, ValuePath]]:
-    """Yield the paths of the short forms that may set a value of the training container."""
+def _runs_script(container: Object) -> bool:
+    """Return whether the command of a container starts with a script of mlgen."""
+    return SCRIPTS in str(value_at(container, ("command", 1)))
+
+
+def _of_main(container: Object, steps: ValuePath) -> Iterator[Source]:
+    """Yield the parts of a role that may set a value of its training container."""
     item = value_at(container, steps[:2])
     match steps:
         case ("resources", *rest):
-            yield ("resources",), tuple(rest)
-            yield ("resources",), tuple(rest[1:])
-            yield (), ("resources",)
+            yield Source(("resources",), tuple(rest))
+            yield Source(("resources",), tuple(rest[1:]))
+            yield Source((), ("resources",))
         case ("env", int(), *rest) if item is not None:
             source = rest if rest[:1] == ["valueFrom"] else []
-            yield ("env",), (item.get("name", ""), *source)
+            yield Source(("env",), (item.get("name", ""), *source))
         case ("volumeMounts", int(), *rest) if item is not None:
-            yield ("volumes",), (item.get("name", ""), *rest)
+            yield Source(("volumes",), (item.get("name", ""), *rest))
         case ("ports", *_):
-            yield (), ("port",)
-        case _:
-            yield (), steps
-
-
-NAMES = ("claimName", "secretName", "name", "path")
+            yield Source((), ("port",))
+        case ("command", int(number)) if str(value_at(container, ("command", 1))).startswith(
+            SCRIPTS
+        ):
+            yield Source((), ("command", number - 2) if number > 1 else ("command",))
+        case (field, *_) if field != "restartPolicy":
+            yield Source((), steps)
 
 
 def _source(steps: ValuePath) -> ValuePath:
     """Return the path of a volume's source in its short form, which may be only a name."""
-    if steps[:1] == ("persistentVolumeClaim",):
-        steps = ("pvc", *steps[1:])
     if steps[:3] == ("ephemeral", "volumeClaimTemplate", "spec"):
-        steps = ("ephemeral", *steps[3:])
-    is_name = steps[:1] != ("nfs",) and len(steps) > 1 and steps[1] in NAMES
-    return steps[:1] if is_name else steps
+        return ("ephemeral", *steps[3:])
+    for short, (kind, name) in NAMES.items():
+        if steps[:1] == (kind,):
+            return (short,) if steps[1:2] == (name,) else (short, *steps[1:])
+    return steps
 
 
-def _step(value: Any, step: str | int) -> str | int | None:
-    """Return the key or index of a step in the job file; None if there is none.
-
-    `name=main` matches an item of a list with that name, or a field with that value.
-    """
-    if has(value, step):
-        return step
-    key, equals, wanted = str(step).partition("=")
-    items = list(enumerate(value)) if isinstance(value, list) else [(key, value)]
-    for found, item in items if equals else []:
-        if has(item, key) and str(item[key]) == wanted:
-            return found
-    return None
+def _written(value: Any, steps: ValuePath) -> ValuePath:
+    """Return the longest prefix of a path that exists in the job file."""
+    written: list[str | int] = []
+    for step in steps:
+        key, equals, name = str(step).partition("=")
+        found = step
+        if equals and isinstance(value, list):
+            found = next(
+                (n for n, item in enumerate(value) if str(value_at(item, [key])) == name), -1
+            )
+        if found == -1 or not has(value, found):
+            break
+        written.append(found)
+        value = value[found]
+    return tuple(written)

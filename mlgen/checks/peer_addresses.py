@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mlgen.checks.pods import (
-    ROLES,
     TEMPLATE,
     Located,
     Objects,
@@ -106,7 +105,7 @@ def unknown_peer(job: Objects) -> Iterator[Located]:
     for similar in unknown.values():
         text, problem = next(iter(similar.values()))
         more = f" (and {len(similar) - 1} more)" if len(similar) > 1 else ""
-        path = ROLES if text.item["kind"] == "ConfigMap" else role_path(text.item)
+        path = role_path(text.item)
         message = f"{text.label} {problem.message.format(more=more)}"
         yield Located(text.item, text.path, replace(problem, path=path, message=message))
 

@@ -6,7 +6,7 @@ or name changes in one place only, the API server accepts the manifests and the 
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -57,15 +57,10 @@ SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
 NAME: ValuePath = ("metadata", "name")
 
 
-def broken_references(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Located]:
-    """Yield a problem for each reference to an object that is missing or does not match.
-
-    Args:
-        job: the objects of the job.
-        job_file: the data of the job file, which may name any object; {} if there is none.
-    """
+def broken_references(job: Objects) -> Iterator[Located]:
+    """Yield a problem for each reference to an object that is missing or does not match."""
     yield from _services(job)
-    yield from _config_maps(job, job_file)
+    yield from _config_maps(job)
     yield from _rights(job)
     yield from _accounts(job)
     yield from _supervisor(job)
@@ -136,7 +131,7 @@ def _replica_service(job: Objects, service: Object) -> Iterator[Located]:
         yield broken(service, NAME, message)
 
 
-def _config_maps(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Located]:
+def _config_maps(job: Objects) -> Iterator[Located]:
     """Check that mlgen's ConfigMaps exist, contain the keys that pods use, and are used.
 
     The name of each begins with `<job>.`; see `objects.labels.config_name`.
@@ -153,7 +148,7 @@ def _config_maps(job: Objects, job_file: Mapping[str, Any]) -> Iterator[Located]
             name = source.get("name", "")
             used.add(name)
             is_own = name.startswith(f"{job.name}.") and not source.get("optional")
-            if is_own and name not in maps and not _is_written(job_file, name):
+            if is_own and name not in maps and not _is_written(job.job_file, name):
                 message = f"uses the ConfigMap {name}, which does not exist"
                 yield broken(pods.item, (*path, field), message)
             for number, item in enumerate(source.get("items", []) if name in maps else []):

@@ -19,8 +19,9 @@ class Mark:
     """The place and the spelling of one value. A mark in a document is never changed.
 
     Attributes:
-        place: of the value; None if it is not in the file, such as a mapping created by `--set`.
-        key: the place of its key; None for an item of a list.
+        place: of the value; None if it is not in the file.
+        key: the place of its key; None for an item of a list, and for a mapping or list that a
+            setting creates around its value.
         text: its spelling, such as `1e-5`, `08` or `~`; None for a string.
         origin: its path in the custom resource that it was converted from; None if its position
             relative to the nearest parent with an origin is unchanged.

@@ -180,19 +180,32 @@ class Draft:
         if len(path) > DEPTH or is_too_deep(value, DEPTH - len(path)):
             raise ValueError(f"the value would be nested more than {DEPTH} levels deep")
         parent, marks = self._data, self._marks
-        for depth, (step, following) in enumerate(pairwise(path)):
+        for depth, (step, following) in enumerate(pairwise(path), 1):
+            marks = marks.setdefault(step, {})
             if isinstance(step, str) and isinstance(parent, dict):
                 if parent.get(step) is None:
                     parent[step] = [] if isinstance(following, int) else {}
+                    marks[None] = Mark(place, origin=self._origin(path[:depth]))
                 parent = parent[step]
             elif isinstance(step, int) and isinstance(parent, list) and step < len(parent):
                 parent = parent[step]
             else:
-                raise _no_such_value(path[:depth], step, parent)
-            marks = marks.setdefault(step, {})
+                raise _no_such_value(path[: depth - 1], step, parent)
         _put(parent, path, copy.deepcopy(value))
-        origin = path if self._before.converted else None
-        marks[path[-1]] = {None: Mark(place, place, origin=origin)}
+        mark = Mark(place, place, None, self._origin(path), _inner_marks(value, place))
+        marks[path[-1]] = {None: mark}
+
+    def _origin(self, path: ValuePath) -> ValuePath | None:
+        """Return the origin of a new value: its path in the job file, not in a custom resource."""
+        return path if self._before.converted else None
+
+
+def _inner_marks(value: Any, place: Place) -> dict[str | int, Mark]:
+    """Return the marks of the values in a value that a setting has written."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    items = value.items() if isinstance(value, dict) else ()
+    return {step: Mark(place, place, inner=_inner_marks(item, place)) for step, item in items}
 
 
 def _marked(mark: Mark, changes: Mapping[Any, Any]) -> Mark:

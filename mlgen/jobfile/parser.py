@@ -1,7 +1,6 @@
 """Builds a `TrainingJob` from the data of a valid job file."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from mlgen.jobfile.gpus import has_gpus
@@ -30,7 +29,10 @@ from mlgen.jobfile.model import (
     containers_of,
 )
 from mlgen.jobfile.validation import EXCUSE
+from mlgen.problems import ValuePath
 from mlgen.version import ANNOTATION
+
+ROLES: ValuePath = ("spec", "roles")
 
 
 def training_job(
@@ -70,7 +72,7 @@ def training_job(
     )
 
 
-JOB_FIELDS = frozenset(field.name for field in fields(TrainingJob))
+JOB_FIELDS = frozenset(TrainingJob.__match_args__)
 
 
 def _object_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -157,7 +159,7 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
     """Merge the fields of a role with the fields of `spec` that apply to all roles."""
     spec_values, role_values = _snake(spec), _snake(role)
     merged = {key: spec_values[key] for key in spec_values if key in ROLE_FIELDS} | role_values
-    for key in ("env", "volumes"):
+    for key in MERGED:
         common, own = spec_values.get(key, {}), role_values.get(key)
         merged[key] = common | own if own else common  # equal roles share one mapping
     templates = tuple(v["template"] for v in (spec_values, role_values) if "template" in v)
@@ -178,6 +180,39 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
     )
 
 
+MERGED = ("env", "volumes")
+"""The fields of `spec` whose entries a role has in addition to its own."""
+
+
+def origin(data: Mapping[str, Any], path: ValuePath) -> ValuePath:
+    """Return the path in a job file of a value that a role has: its own, or that of all roles.
+
+    Args:
+        data: the data of the job file.
+        path: the path of a value. Unless it leads into a role, it is returned unchanged. A role
+            that is not in the job file was merged from its roles.
+    """
+    if path[:2] != ROLES or path == ROLES:
+        return path
+    spec, role, field = data["spec"], data["spec"]["roles"].get(path[2]), path[3:]
+    name = field[0] if field else ""
+    # The template of a role has only some of the values, and a mapping in MERGED some entries.
+    own = field if name == "template" else field[:2] if name in MERGED else field[:1]
+    if own and not _contains(role, own) and _contains(spec, own):
+        return ("spec", *field)
+    return ROLES if role is None else path
+
+
+def _contains(value: Any, path: ValuePath) -> bool:
+    """Return whether a value contains a path."""
+    try:
+        for step in path:
+            value = value[step]
+    except (IndexError, KeyError, TypeError):
+        return False
+    return True
+
+
 def _main_container(templates: Sequence[Mapping[str, Any]], role: Mapping[str, Any]) -> str:
     """Return the name of the training container: `main`, or the only one that can be meant.
 
@@ -191,7 +226,7 @@ def _main_container(templates: Sequence[Mapping[str, Any]], role: Mapping[str, A
     return MAIN if len(names) != 1 or has_two else names.pop() or MAIN
 
 
-ROLE_FIELDS = frozenset(field.name for field in fields(RoleSpec))
+ROLE_FIELDS = frozenset(RoleSpec.__match_args__)
 
 
 def _resources(resources: Mapping[str, Any]) -> Resources:

@@ -89,8 +89,10 @@ def _note(line: ValuePath, notes: list[tuple[ValuePath, str]]) -> str:
 def _settings(document: Document) -> Iterator[tuple[ValuePath, str]]:
     """Yield the path and source of each value from --set or mlgen.toml."""
     own = document.place(()).file
-    for path, place in document.places.items():
-        if place.file != own and document.place(path[:-1]).file == own:
+    keys = document.keys
+    for path, place in keys.items():
+        around = keys.get(path[:-1])  # None for a mapping that a setting has created
+        if place.file != own and (around is None or around.file == own):
             yield path, f"from {place.file}"
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mlgen.flow import flow
-from mlgen.jobfile.validation import EXCUSABLE_ERRORS
 from mlgen.jobfile.schema import meanings
+from mlgen.jobfile.validation import EXCUSABLE_ERRORS
 from mlgen.reference import fields, problem_codes, rules
 from mlgen.reference.facts import facts
 from mlgen.topology import INDEX
