@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from mlgen import frameworks
-from mlgen.documents import comments
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile import schema
 from mlgen.jobfile.model import GANG_BOUNDS, MAIN, Scheduling
-from mlgen.output.yaml import yaml_text
+from mlgen.output.round_trip import styled_text, styles
 from mlgen.problems import ValuePath
 from mlgen.result import Rendered
 
@@ -47,9 +46,8 @@ def whole(rendered: Rendered) -> str:
     for name, role in spec["roles"].items():
         spec["roles"][name] = _in_order(role, schema.base()["definitions"]["role"])
     heading = f"{rendered.job.name} with all defaults. A comment shows the source of each default."
-    text = yaml_text([data])
-    if document.text and not document.converted:
-        text = comments.insert(text, comments.read(document.text))
+    written = {} if document.converted else styles(document.text)
+    text = styled_text(data, written)
     return _noted(text.replace("---\n", f"---\n# {heading}\n", 1), sources)
 
 
