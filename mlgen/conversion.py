@@ -8,9 +8,9 @@ from mlgen import dialects, frameworks
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.excuses import unexcused
-from mlgen.output.yaml import verbatim
 from mlgen.output import round_trip
 from mlgen.output.round_trip import END, Style
+from mlgen.output.yaml import verbatim
 from mlgen.pipeline import admitted
 from mlgen.problems import Collector, Problem, ValuePath, limited_hints, severe
 from mlgen.result import Options

@@ -23,7 +23,7 @@ from ruamel.yaml.error import CommentMark, YAMLError
 
 from mlgen.documents.document import Document
 from mlgen.documents.reader import read_document
-from mlgen.output.yaml import START, yaml_text
+from mlgen.output.yaml import yaml_text
 from mlgen.problems import ValuePath
 
 END: ValuePath = ("…",)
@@ -109,7 +109,7 @@ def _comments(token: Any, text: str) -> Iterator[tuple[int, bool, str]]:
             continue
         start = comment.start_mark
         before = text[: start.index].rpartition("\n")[2]
-        for number, row in enumerate(comment.value.splitlines()):
+        for number, row in enumerate(comment.value.strip().splitlines()):
             if row.strip():
                 yield start.line + number + 1, bool(number or not before.strip()), row.strip()
 
@@ -181,7 +181,7 @@ class _Styler:
     around: frozenset[ValuePath]
 
     def apply(self, node: Any, path: ValuePath, column: int) -> None:
-        """Set the styles of the values in a list or mapping, whose keys or items are at a column."""
+        """Set the styles of the values in a list or mapping, whose keys are at a column."""
         if path in self.around:
             node.flow_style = False
         is_list = isinstance(node, SequenceNode)
