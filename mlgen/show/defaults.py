@@ -14,7 +14,7 @@ from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile import schema
 from mlgen.jobfile.model import GANG_BOUNDS, MAIN, Scheduling
-from mlgen.output.round_trip import styled_text, styles
+from mlgen.output.yaml import yaml_text
 from mlgen.problems import ValuePath
 from mlgen.result import Rendered
 
@@ -46,8 +46,12 @@ def whole(rendered: Rendered) -> str:
     for name, role in spec["roles"].items():
         spec["roles"][name] = _in_order(role, schema.base()["definitions"]["role"])
     heading = f"{rendered.job.name} with all defaults. A comment shows the source of each default."
-    written = {} if document.converted else styles(document.text)
-    text = styled_text(data, written)
+    if document.text and not document.converted:
+        from mlgen.output.round_trip import styled_text, styles
+
+        text = styled_text(data, styles(document.text))
+    else:
+        text = yaml_text([data])
     return _noted(text.replace("---\n", f"---\n# {heading}\n", 1), sources)
 
 
