@@ -108,7 +108,7 @@ def _comments(token: Any, text: str) -> Iterator[tuple[int, bool, str]]:
             yield token.start_mark.line + 1, False, comment.strip()
             continue
         start = comment.start_mark
-        before = text[: start.index].rpartition("\n")[2]
+        before = text[text.rfind("\n", 0, start.index) + 1 : start.index]
         for number, row in enumerate(comment.value.strip().splitlines()):
             if row.strip():
                 yield start.line + number + 1, bool(number or not before.strip()), row.strip()
