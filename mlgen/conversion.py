@@ -1,14 +1,16 @@
 """Converts custom resources to the equivalent job files, for teams that migrate to mlgen."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 
 from mlgen import dialects, frameworks
-from mlgen.documents import comments
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.jobfile.validation import unexcused
-from mlgen.output.yaml import verbatim, yaml_text
+from mlgen.output import round_trip
+from mlgen.output.round_trip import END, Style
+from mlgen.output.yaml import verbatim
 from mlgen.problems import Collector, Problem, ValuePath, limited_hints, severe
 from mlgen.rendering import admitted
 from mlgen.result import Options
@@ -46,27 +48,26 @@ def _converted(options: Options, _name: str, document: Document) -> tuple[str, l
         return "", warnings
     if native is None or native is document:
         return verbatim(document.text, document.data), warnings
-    return comments.insert(yaml_text([native.data]), _moved(document, native)), warnings
+    return round_trip.styled_text(native.data, _moved(document, native)), warnings
 
 
-def _moved(document: Document, native: Document) -> dict[ValuePath, comments.Comment]:
-    """Return the comments of a custom resource, by the path of their value in the TrainingJob."""
-    moved: dict[ValuePath, comments.Comment] = {}
-    remarks = comments.read(document.text)
+def _moved(document: Document, native: Document) -> dict[ValuePath, Style]:
+    """Return the comments and quotes of a custom resource, by the path in the TrainingJob."""
+    moved: dict[ValuePath, Style] = defaultdict(Style)
+    written = round_trip.styles(document.text)
     exact: dict[ValuePath, ValuePath] = {}
     within: dict[ValuePath, ValuePath] = {}
-    for new, old in native.origins() if remarks else ():
+    for new, old in native.origins() if written else ():
+        moved[new].quotes = written[old].quotes if old in written else ""
         exact.setdefault(old, new)
         path = old
         while path and path not in within:
             within[path], path = new, path[:-1]
     targets = within | exact
-    for path, comment in remarks.items():
-        target = comments.END if path == comments.END else _target(path, targets)
-        if target:
-            merged = moved.setdefault(target, comments.Comment())
-            merged.above += comment.above
-            merged.beside = merged.beside or comment.beside
+    for path, style in written.items():
+        if target := END if path == END else _target(path, targets):
+            moved[target].above += style.above
+            moved[target].beside = moved[target].beside or style.beside
     return moved
 
 

@@ -183,6 +183,7 @@ def test_slow_modules_are_imported_inside_functions():
         for module in {each.split(".")[0] for each in imported(ast.Module([node], []))}
         if module in {"yaml", "ruamel", "jinja2", "jsonschema"}
         and (module, package(name)) != ("yaml", "documents")
+        and (module, name) != ("ruamel", "mlgen.output.round_trip")  # is imported late itself
     ]
 
     assert [] == early

@@ -93,7 +93,7 @@ def test_the_wheel_declares_its_dependencies_and_the_command(wheel):
 
     assert "\nName: mlgen-k8s\n" in about
     assert "mlgen = mlgen.__main__:main" in commands
-    for name in ("click", "jinja2", "jsonschema", "pyyaml"):
+    for name in ("click", "jinja2", "jsonschema", "pyyaml", "ruamel.yaml"):
         assert f"Requires-Dist: {name}" in about.lower().replace("requires-dist", "Requires-Dist")
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from mlgen import frameworks
-from mlgen.documents import comments
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
@@ -47,9 +46,12 @@ def whole(rendered: Rendered) -> str:
     for name, role in spec["roles"].items():
         spec["roles"][name] = _in_order(role, schema.base()["definitions"]["role"])
     heading = f"{rendered.job.name} with all defaults. A comment shows the source of each default."
-    text = yaml_text([data])
     if document.text and not document.converted:
-        text = comments.insert(text, comments.read(document.text))
+        from mlgen.output.round_trip import styled_text, styles
+
+        text = styled_text(data, styles(document.text))
+    else:
+        text = yaml_text([data])
     return _noted(text.replace("---\n", f"---\n# {heading}\n", 1), sources)
 
 

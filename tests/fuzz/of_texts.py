@@ -24,12 +24,13 @@ from fuzz.commands import FILE, Command, flaws, run
 from support import FILES, FIXTURES, RESOURCES, ROOT, apply, load
 
 from mlgen import dialects
-from mlgen.documents import comments, overrides
+from mlgen.documents import overrides
 from mlgen.documents.chunks import chunks, is_blank, split, without_marker
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.live.kubectl import Kubectl
 from mlgen.live.kubectl import Outcome as Answer
+from mlgen.output.round_trip import styled_text, styles
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import ValuePath
 from mlgen.shell import is_python, needs_shell, simple_commands, text_index
@@ -165,7 +166,7 @@ def comment_text(text: str) -> None:
         require(same(parsed(out), parsed(bare)), "a comment is data", out)
     for _, part in split(text):
         if document_of(without_marker(part)):
-            comments.insert(JOB, comments.read(without_marker(part)))
+            styled_text(load(JOB), styles(without_marker(part)))
 
 
 @target(lambda: of_files(FIXTURES, 9))
