@@ -37,8 +37,8 @@ SUPERVISOR_IMAGE: ValuePath = ("spec", "helpers", "supervisorImage")
 PROFILE: ValuePath = ("spec", "security", "profile")
 PULL_SECRETS: ValuePath = ("spec", "template", "spec", "imagePullSecrets")
 
-DOTS = 200
-"""The maximum number of dots in a line. tomllib needs memory for each pair of steps of a key."""
+LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{DEPTH}}}""")
+"""A key of more than `DEPTH` steps. tomllib needs memory for each pair of them."""
 
 KEY = re.compile(r"""(\[?)\[?([\w."'\t -]+)[=\]]""")
 """The start of a line with a key, or with a table in brackets."""
@@ -229,6 +229,10 @@ def _too_large(message: str, shown: str) -> MlgenError:
     return MlgenError([Problem((), message, "too-large", place=Place(shown))])
 
 
+def _too_deep(shown: str) -> MlgenError:
+    return _too_large(f"is nested more than {DEPTH} levels deep", shown)
+
+
 def _toml(text: str, shown: str) -> Document:
     """Return the content of a TOML file as plain data, with the locations of its keys.
 
@@ -241,8 +245,8 @@ def _toml(text: str, shown: str) -> Document:
         import tomllib
     else:
         import tomli as tomllib
-    if any(line.count(".") > DOTS for line in text.split("\n")):
-        raise _too_large(f"has a line with more than {DOTS} dots", shown)
+    if LONG_KEY.search(text):
+        raise _too_deep(shown)
     try:
         data = json.loads(json.dumps(tomllib.loads(text), default=str))
     except tomllib.TOMLDecodeError as error:
@@ -254,7 +258,7 @@ def _toml(text: str, shown: str) -> Document:
         message = "a value is nested too deeply, or has too many digits"
         raise _too_large(message, shown) from None
     if is_too_deep(data):
-        raise _too_large(f"is nested more than {DEPTH} levels deep", shown)
+        raise _too_deep(shown)
     places = _places(text, shown)
     return Document(data, marked(places, places))
 

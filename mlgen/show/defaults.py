@@ -90,11 +90,15 @@ def _note(line: ValuePath, notes: list[tuple[ValuePath, str]]) -> str:
 
 def _settings(document: Document) -> Iterator[tuple[ValuePath, str]]:
     """Yield the path and source of each value from --set or mlgen.toml."""
-    own = document.place(()).file
-    keys = document.keys
-    for path, place in keys.items():
-        around = keys.get(path[:-1])  # None for a mapping that a setting has created
-        if place.file != own and (around is None or around.file == own):
+    own, keys = document.place(()).file, document.keys
+    # A mapping that a setting has created around its value has a place, but no key.
+    set_values = {
+        path: place
+        for path, place in document.places.items()
+        if place.file != own and (path in keys or isinstance(path[-1], int))
+    }
+    for path, place in set_values.items():
+        if path[:-1] not in set_values:
             yield path, f"from {place.file}"
 
 

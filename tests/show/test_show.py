@@ -252,7 +252,7 @@ def test_a_value_from_the_command_line_is_marked_wherever_it_is():
 
     page = show.text([rendered("tensorflow-ps", settings=settings)], defaults=True)
 
-    assert "  args: [--lr, '1e-4']  # 1: from --set\n" in page
+    assert '  args: [--lr, "1e-4"]  # 1: from --set\n' in page
     assert "  env: {A: x}  # from --set\n" in page
 
 
