@@ -5,22 +5,20 @@ same port number, the user's port is kept.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from mlgen.jobfile.hints import FIELDS, OF_PODS, SELECTED
 from mlgen.jobfile.model import TrainingJob, containers_of, is_below
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.merge import merged
 from mlgen.launch.line import lines_of
 from mlgen.launch.sidecars import is_sidecar
-from mlgen.objects import helpers as helper_settings
 from mlgen.objects import network, placement, security, storage
-from mlgen.objects.errors import template_error
-from mlgen.objects.labels import index_label, pod_labels, workload_name
-from mlgen.objects.operator_fields import with_own_fields
-from mlgen.objects.skeleton import filled
+from mlgen.objects.labels import JOB, REPLICA_INDEX, ROLE, index_label, pod_labels, workload_name
+from mlgen.objects.skeleton import filled, template_error
 from mlgen.objects.storage import pod_volumes, volume_mount
 from mlgen.topology import INDEX, INDEX_NAME, ConfigFiles, Helper, Mount, PodField, Role, Topology
 
@@ -83,8 +81,8 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
     spec = with_own_fields(job, role, pod | {"spec": spec})
     spec = security.without_token(with_index_variable(role, spec), role.spec.file_texts)
-    own = [helper_settings.resources(job, each) for each in RESOURCES]
-    kept = helper_settings.resource_names(job)
+    own = [security.helper_resources(job, each) for each in RESOURCES]
+    kept = security.helper_resource_names(job)
     spec = placement.with_modest_helpers(topology, spec, own, kept)
     return pod | {"spec": _long_fields_last(spec)}
 
@@ -353,10 +351,10 @@ def helper_container(job: TrainingJob, role: Role, helper: Helper) -> dict[str, 
         **(_sidecar_fields(role) if helper.sidecar else {}),
         "command": ["sh", f"{SCRIPTS}/{helper.script}"],
         "env": [{"name": name, "value": value} for name, value in helper.env.items()],
-        "resources": helper_settings.resources(job, _resources(helper)),
+        "resources": security.helper_resources(job, _resources(helper)),
         "securityContext": _training_user_context(role)
         if helper.image == "main"
-        else helper_settings.context(job),
+        else security.helper_context(job),
         "volumeMounts": [volume_mount(mount) for mount in (*helper.mounts, SCRIPT_MOUNT)],
     }
 
@@ -529,3 +527,89 @@ def with_host_ports(role: Role, template: Mapping[str, Any]) -> Mapping[str, Any
         for container in containers
     ]
     return {**template, "spec": {**template["spec"], "containers": changed}}
+
+
+QUEUE = "default"
+"""Volcano's queue for jobs that name none: pkg/webhooks/admission/jobs/mutate/mutate_job.go."""
+
+
+def with_own_fields(job: TrainingJob, role: Role, template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec of a pod template that reads mlgen's labels instead of an operator's.
+
+    Args:
+        job: the job.
+        role: the role of the pods.
+        template: with the labels and annotations that the pods have.
+    """
+    spec: dict[str, Any] = template["spec"]
+
+    def own(item: dict[str, Any]) -> dict[str, Any]:
+        return _with_own_path(job, role, template["metadata"], item)
+
+    changed = {
+        field: _each(spec[field], lambda each: _changed(each, "env", lambda env: _each(env, own)))
+        for field in ("initContainers", "containers")
+        if spec.get(field)
+    }
+    if spec.get("volumes"):
+        changed["volumes"] = _each(spec["volumes"], lambda volume: _of_volume(volume, own))
+    return spec | changed
+
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def _each(items: Iterable[dict[str, Any]], change: Change) -> list[dict[str, Any]]:
+    return [change(item) for item in items]
+
+
+def _changed(holder: dict[str, Any], field: str, change: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return a mapping in which one field is changed, if it has a value."""
+    return holder | {field: change(holder[field])} if holder.get(field) else holder
+
+
+def _of_volume(volume: dict[str, Any], own: Change) -> dict[str, Any]:
+    """Return a volume with changed items of the downward API, alone or in a projected volume."""
+
+    def of_files(files: dict[str, Any]) -> dict[str, Any]:
+        return _changed(files, "items", lambda items: _each(items, own))
+
+    def of_source(source: dict[str, Any]) -> dict[str, Any]:
+        return _changed(source, "downwardAPI", of_files)
+
+    def of_projected(projected: dict[str, Any]) -> dict[str, Any]:
+        return _changed(projected, "sources", lambda sources: _each(sources, of_source))
+
+    return _changed(of_source(volume), "projected", of_projected)
+
+
+def _with_own_path(
+    job: TrainingJob, role: Role, metadata: Mapping[str, Any], item: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a variable, or a file of a volume, with the equal of its label or annotation."""
+    source = item.get("valueFrom") or item
+    path = (source.get("fieldRef") or {}).get("fieldPath")
+    match = OF_PODS.fullmatch(path) if isinstance(path, str) else None
+    kind, key = match.groups() if match else ("", "")
+    if key not in SELECTED or key in (metadata.get(kind) or {}):
+        return item
+    if FIELDS.get(key) == "queue" and "valueFrom" in item:
+        return {"name": item["name"], "value": job.scheduling.queue or QUEUE}
+    own = _own_path(role, metadata, key)
+    if own is None:
+        return item
+    field = {"fieldRef": source["fieldRef"] | {"fieldPath": own}}
+    return item | ({"valueFrom": field} if "valueFrom" in item else field)
+
+
+def _own_path(role: Role, metadata: Mapping[str, Any], key: str) -> str | None:
+    """Return the path of the field with the value of an operator's field; None if there is none."""
+    for kind in ("labels", "annotations"):
+        if key in (metadata.get(kind) or {}):
+            return f"metadata.{kind}['{key}']"
+    index = index_label(role) if role.index is None else REPLICA_INDEX
+    labels = {"job": JOB, "role": ROLE, "index": index}
+    meaning = FIELDS.get(key, "")
+    if meaning == "namespace":
+        return "metadata.namespace"
+    return f"metadata.labels['{labels[meaning]}']" if meaning in labels else None

@@ -12,8 +12,7 @@ from typing import Any
 from mlgen.documents.chunks import is_blank, split
 from mlgen.documents.files import Text
 from mlgen.documents.reader import may_be_secret
-from mlgen.output.columns import counted
-from mlgen.output.terminal import safe, safe_json
+from mlgen.output.terminal import counted, safe, safe_json
 from mlgen.problems import Place, Problem, dotted
 
 RESET, BOLD, RED, YELLOW, CYAN = "\x1b[0m", "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[36m"
