@@ -5,7 +5,7 @@ same port number, the user's port is kept.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -120,11 +120,12 @@ def _with_progress_file(
 ) -> dict[str, Any]:
     """Return a pod whose sidecar mounts the volume of `progress.file`, read-only."""
     progress = topology.job.run_policy.progress
+    if progress is None or progress.file is None:
+        return pod
     sidecar = next((helper.name for helper in role.helpers if helper.sidecar), "")
     mounts = training.get("volumeMounts") or []
-    file = progress.file if sidecar and progress else None
-    holding = [mount for mount in mounts if file and is_below(file, mount["mountPath"])]
-    if not holding:
+    holding = [mount for mount in mounts if is_below(progress.file, mount["mountPath"])]
+    if not sidecar or not holding:
         return pod
     mount = max(holding, key=lambda each: len(each["mountPath"])) | {"readOnly": True}
     patch = {"initContainers": [{"name": sidecar, "volumeMounts": [mount]}]}
@@ -240,19 +241,22 @@ def _waiting_last(helpers: list[Helper], spec: dict[str, Any]) -> dict[str, Any]
     The init containers of the user's templates run before them, so that all replicas download their
     data in parallel.
     """
-    waiting = {helper.name for helper in helpers if helper.last}
-    containers = spec.get("initContainers")
-    if not waiting or not containers:
+    waiting = [helper.name for helper in helpers if helper.last]
+    if not waiting or not spec.get("initContainers"):
         return spec
-    ordered = sorted(containers, key=lambda container: container.get("name") in waiting)
-    return spec | {"initContainers": ordered}
+    first, last = list[Any](), list[Any]()
+    for container in spec["initContainers"]:
+        (last if container.get("name") in waiting else first).append(container)
+    return spec | {"initContainers": [*first, *last]}
 
 
 def _long_fields_last(spec: dict[str, Any]) -> dict[str, Any]:
     """Return a pod spec with its long lists at the end, after the short fields."""
-    order = ("initContainers", "containers", "volumes")
-    last = {name: spec[name] for name in order if name in spec}
-    return {name: spec[name] for name in spec if name not in last} | last
+    ordered = dict(spec)
+    for name in ("initContainers", "containers", "volumes"):
+        if name in ordered:
+            ordered[name] = ordered.pop(name)
+    return ordered
 
 
 def with_native_sidecars(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
@@ -447,17 +451,20 @@ def with_index_variable(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
 
     The training container always defines it.
     """
-    lists = [key for key in ("initContainers", "containers") if spec.get(key)]
-    return spec | {key: [_define_index(role, item) for item in spec[key]] for key in lists}
+    defined = {}
+    for key in ("initContainers", "containers"):
+        if spec.get(key):
+            defined[key] = [_define_index(role, container) for container in spec[key]]
+    return spec | defined
 
 
 def _define_index(role: Role, container: dict[str, Any]) -> dict[str, Any]:
     """Return a container that defines the index variable if it refers to it."""
     env = container.get("env") or []
+    names = [variable["name"] for variable in env]
     texts = [*(container.get("command") or []), *(container.get("args") or [])]
     texts += [variable.get("value") or "" for variable in env]
-    refers = any(INDEX in text for text in texts)
-    if not refers or any(variable["name"] == INDEX_NAME for variable in env):
+    if INDEX_NAME in names or INDEX not in "\n".join(texts):
         return container
     return container | {"env": [index_variable(role), *env]}
 
@@ -469,23 +476,18 @@ def _in_dependency_order(env: list[dict[str, Any]]) -> list[dict[str, Any]]:
     mapping instead, and tools such as kustomize sort its keys. Variables that are in order, or
     refer to each other in a cycle, are returned unchanged.
     """
-    positions = {variable["name"]: position for position, variable in enumerate(env)}
-    references = {
-        name: [
-            reference
-            for reference in REFERENCE.findall(env[position].get("value") or "")
-            if reference in positions and reference != name
-        ]
-        for name, position in positions.items()
-    }
-    if all(
-        positions[reference] < positions[name]
-        for name, names in references.items()
-        for reference in names
-    ):
+    by_name = {variable["name"]: variable for variable in env}
+    references: dict[str, list[str]] = {}
+    in_order = True
+    for name, variable in by_name.items():
+        found = REFERENCE.findall(variable.get("value") or "")
+        others = [other for other in found if other in by_name and other != name]
+        in_order = in_order and references.keys() >= {*others}
+        references[name] = others
+    if in_order:
         return env
     try:
-        return [env[positions[name]] for name in TopologicalSorter(references).static_order()]
+        return [by_name[name] for name in TopologicalSorter(references).static_order()]
     except CycleError:
         return env
 
@@ -543,44 +545,17 @@ def with_own_fields(job: TrainingJob, role: Role, template: Mapping[str, Any]) -
     """
     spec: dict[str, Any] = template["spec"]
 
-    def own(item: dict[str, Any]) -> dict[str, Any]:
-        return _with_own_path(job, role, template["metadata"], item)
+    def own(node: Any) -> Any:
+        if isinstance(node, list):
+            return [own(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "fieldRef" in (node.get("valueFrom") or node):
+            return _with_own_path(job, role, template["metadata"], node)
+        return {name: own(value) for name, value in node.items()}
 
-    changed = {
-        field: _each(spec[field], lambda each: _changed(each, "env", lambda env: _each(env, own)))
-        for field in ("initContainers", "containers")
-        if spec.get(field)
-    }
-    if spec.get("volumes"):
-        changed["volumes"] = _each(spec["volumes"], lambda volume: _of_volume(volume, own))
-    return spec | changed
-
-
-Change = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-def _each(items: Iterable[dict[str, Any]], change: Change) -> list[dict[str, Any]]:
-    return [change(item) for item in items]
-
-
-def _changed(holder: dict[str, Any], field: str, change: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return a mapping in which one field is changed, if it has a value."""
-    return holder | {field: change(holder[field])} if holder.get(field) else holder
-
-
-def _of_volume(volume: dict[str, Any], own: Change) -> dict[str, Any]:
-    """Return a volume with changed items of the downward API, alone or in a projected volume."""
-
-    def of_files(files: dict[str, Any]) -> dict[str, Any]:
-        return _changed(files, "items", lambda items: _each(items, own))
-
-    def of_source(source: dict[str, Any]) -> dict[str, Any]:
-        return _changed(source, "downwardAPI", of_files)
-
-    def of_projected(projected: dict[str, Any]) -> dict[str, Any]:
-        return _changed(projected, "sources", lambda sources: _each(sources, of_source))
-
-    return _changed(of_source(volume), "projected", of_projected)
+    fields = [key for _, key in OF_PODS.findall(repr(spec)) if key in SELECTED]
+    return own(spec) if fields else spec
 
 
 def _with_own_path(
