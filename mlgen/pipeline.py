@@ -24,7 +24,7 @@ from mlgen.checks.prerequisites import Prerequisite
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.kubernetes.objects import Identities, Key, keys, memory
-from mlgen.output.spool import FullError, Spool
+from mlgen.output.files import FullError, Spool
 from mlgen.problems import MlgenError, Place, Problem, severe
 from mlgen.rendering import render_document
 from mlgen.result import Foreign, Options, Rendered, Result

@@ -10,9 +10,8 @@ from typing import Literal
 from mlgen.checks import prerequisites
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.output import folder, manifests
-from mlgen.output.manifests import Piece
-from mlgen.output.spool import Stored
-from mlgen.output.summary import verdict
+from mlgen.output.files import Stored
+from mlgen.output.manifests import Piece, verdict
 from mlgen.pipeline import Outcome, Walk
 from mlgen.problems import Problem
 from mlgen.result import Foreign, Rendered

@@ -98,7 +98,7 @@ def _render_combinations(
             jobs.append(job)
         except MlgenError as error:
             more = list(error.problems)
-            room -= objects.errors.bytes_of([document.data]) + PROBLEM_BYTES * len(more)
+            room -= objects.bytes_of([document.data]) + PROBLEM_BYTES * len(more)
         problems += ((combination, problem) for problem in more)
         if room < 0:
             warnings.append(_unchecked(document))
@@ -123,7 +123,7 @@ def _unchecked(document: Document) -> Problem:
 def _require_small(document: Document, count: int, job: Rendered) -> None:
     """Check that all combinations together are not too large, from the size of one of them."""
     try:
-        objects.errors.require_combinations(count, job.objects)
+        objects.require_combinations(count, job.objects)
     except MlgenError as error:
         raise MlgenError(_located(document, error.problems)) from None
 
@@ -170,7 +170,7 @@ def _render_job(
         topology,
         tuple(manifests),
         settings=tuple(target.settings(topology, manifests)),
-        reapply="" if options.target else reapply.warning(topology),
+        reapply="" if options.target else reapply(topology),
         combination=combination,
     )
     return rendered, [*collector.problems]

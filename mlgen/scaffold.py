@@ -1,9 +1,12 @@
-"""A framework and a few numbers → a commented job file to start from, for `mlgen init`."""
+"""What a user needs before the first render: a commented job file, and a Secret with an SSH key."""
 
 import json
 import re
+import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from shlex import quote
 from textwrap import indent
 from typing import Any
@@ -13,7 +16,9 @@ from mlgen.documents.files import Text
 from mlgen.flow import flow
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.schema import with_hints
+from mlgen.kubernetes.validation.syntax import is_subdomain
 from mlgen.kubernetes.versions import KubeVersion
+from mlgen.output.yaml import yaml_text
 from mlgen.problems import MlgenError
 from mlgen.resources import folder
 from mlgen.result import Options
@@ -185,3 +190,37 @@ def _yaml(fields: Mapping[str, Any]) -> str:
         else f"{flow(name)}: {flow(value)}"
         for name, value in fields.items()
     )
+
+
+def ssh_secret(name: str, namespace: str | None) -> str:
+    """Return the manifest of a Secret of type kubernetes.io/ssh-auth with a new Ed25519 key.
+
+    This is not part of `render`, whose output is reproducible and contains no private keys. It
+    has the same data keys as the MPI operator's Secret (pkg/controller/mpi_job_controller.go).
+
+    Raises:
+        ValueError: Kubernetes does not accept the name.
+        RuntimeError: ssh-keygen is not installed, or failed; the message contains the fix.
+    """
+    if not is_subdomain(name):
+        message = f'"{name}" is not a valid name; use lowercase letters, digits, dashes and dots'
+        raise ValueError(message)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "key"
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(file)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+        except FileNotFoundError:
+            message = "ssh-keygen is not installed; install the OpenSSH client (openssh-client)"
+            raise RuntimeError(message) from None
+        except subprocess.CalledProcessError as error:
+            raise RuntimeError(f"ssh-keygen failed: {error.stderr.strip()}") from None
+        private, public = file.read_text(), file.with_suffix(".pub").read_text()
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name} | ({"namespace": namespace} if namespace else {}),
+        "type": "kubernetes.io/ssh-auth",
+        "stringData": {"ssh-privatekey": private, "ssh-publickey": public},
+    }
+    return yaml_text([manifest])

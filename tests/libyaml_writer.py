@@ -1,11 +1,11 @@
-"""The style of `mlgen.output.nodes` with PyYAML as the writer."""
+"""The style of `mlgen.output.yaml` with PyYAML as the writer."""
 
 import re
 from typing import NamedTuple
 
 import yaml
 
-from mlgen.output.nodes import LEAVES, LINE, MODES, style
+from mlgen.output.yaml import LEAVES, LINE, MODES, style
 
 HIDDEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069]")
 """Characters that hide or reorder text. libyaml does not escape them."""

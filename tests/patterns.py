@@ -562,8 +562,8 @@ def local() -> dict[str, list[str]]:
     from mlgen.checks import commands, operators, placement, pod_names
     from mlgen.documents import files
     from mlgen.integrations import helm
-    from mlgen.jobfile import gpus
-    from mlgen.jobfile.operators import OPERATORS
+    from mlgen.jobfile.hints import OPERATORS
+    from mlgen.jobfile.model import DEVICES, WHOLE_GPU
     from mlgen.jobfile.validation import python_pattern
     from mlgen.kubernetes.addresses import host_pattern
     from mlgen.launch import addresses
@@ -595,11 +595,11 @@ def local() -> dict[str, list[str]]:
         ],
         "documents/files.py: TYPE % name": [files.TYPE % "kind"],
         "integrations/helm.py: text.encode()": [each.pattern.decode() for each in helm._patterns()],  # noqa: SLF001
-        'jobfile/operators.py: row["labels"]': [row["labels"] for row in OPERATORS.values()],
-        'jobfile/operators.py: table("resources/operator_pods")["own"]': [
+        'jobfile/hints.py: row["labels"]': [row["labels"] for row in OPERATORS.values()],
+        'jobfile/hints.py: table("resources/operator_pods")["own"]': [
             data("resources/operator_pods.json", "own")
         ],
-        "jobfile/gpus.py: pattern": [gpus.WHOLE, gpus.DEVICES],
+        "jobfile/model.py: pattern": [WHOLE_GPU, DEVICES],
         "jobfile/hints.py: pattern": [*data("hints.json", "mappings")],
         "jobfile/schema.py: rf\"(?:^|(?<=[.] ))({'|'.join(map(re.escape, values))}): \"": [
             "(?:^|(?<=[.] ))(a|b): "

@@ -9,13 +9,12 @@ from click.testing import CliRunner
 from support import printed
 
 import mlgen
-from mlgen import MlgenError, Options, pipeline
+from mlgen import MlgenError, Options, objects, pipeline
 from mlgen.cli import main
 from mlgen.documents import files
 from mlgen.documents.files import Text
 from mlgen.frameworks import _capacity
-from mlgen.objects import errors
-from mlgen.output import spool
+from mlgen.output import files as output_files
 
 JOB = "apiVersion: mlgen.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: a}\n"
 WORKER = JOB + "spec: {framework: generic, image: y, roles: {worker: {}}"
@@ -100,7 +99,7 @@ def test_a_document_with_many_problems_names_the_first_of_them():
 
 
 def test_workloads_that_repeat_a_text_too_often(monkeypatch):
-    monkeypatch.setattr(errors, "JOB_BYTES", 1 << 20)
+    monkeypatch.setattr(objects, "JOB_BYTES", 1 << 20)
     text = f"{MASTER}: 300, args: [{'x' * 5000}]}}}}}}"
     (problem,) = rejected(text)
 
@@ -231,7 +230,7 @@ def test_a_jobset_with_many_dependencies(graph, size):
     [("JOB_OBJECTS", 5, "6 objects together"), ("JOB_BYTES", 1000, "0 MiB together")],
 )
 def test_combinations_that_are_too_large_together(monkeypatch, name, limit, message):
-    monkeypatch.setattr(errors, name, limit)
+    monkeypatch.setattr(objects, name, limit)
     text = WORKER.replace("spec: {", "spec:\n  ").replace(", ", "\n  ") + "\n" + MATRIX
     (problem,) = rejected(text)
 
@@ -312,7 +311,7 @@ PRINTING = {
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
 def test_the_output_of_a_command_is_limited(words, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(spool, "BYTES", 1000)
+    monkeypatch.setattr(output_files, "BYTES", 1000)
     text = f"{WORKER}}}\n"
     Path("job.yaml").write_text(text)
     item = text.replace("\n", "\n  ").rstrip()

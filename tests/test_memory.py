@@ -10,7 +10,7 @@ from support import load, printed
 
 from mlgen.documents.files import Text, documents
 from mlgen.integrations import argo, argocd, helm, kustomize
-from mlgen.output import spool
+from mlgen.output import files, resource_list
 from mlgen.output.manifests import joined
 from mlgen.result import Options
 
@@ -104,8 +104,9 @@ EVERYDAY = ("render", "krm")
 )
 def test_jobs_are_dropped_as_soon_as_their_text_is_written(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(spool, "MEMORY", 1)
-    monkeypatch.setattr(spool, "CHUNK", 1000)
+    monkeypatch.setattr(files, "MEMORY", 1)
+    monkeypatch.setattr(resource_list, "MEMORY", 1)
+    monkeypatch.setattr(resource_list, "CHUNK", 1000)
     peak(PRINTERS[name], 1, tmp_path)  # fills caches
 
     few, many = (peak(PRINTERS[name], count, tmp_path) for count in (FEW, MANY))

@@ -6,8 +6,8 @@ from support import ROOT, printed
 
 from mlgen.cli import main
 from mlgen.documents.files import parts, texts
+from mlgen.output.files import Spool
 from mlgen.output.manifests import joined, text
-from mlgen.output.spool import Spool
 from mlgen.pipeline import attempt
 from mlgen.result import Options
 
@@ -105,7 +105,7 @@ def test_two_objects_with_a_file_of_the_same_name_are_an_error():
 
 @pytest.mark.parametrize("limit", [0, 30, 1 << 20])
 def test_a_spool_returns_what_was_added(limit, monkeypatch):
-    monkeypatch.setattr("mlgen.output.spool.MEMORY", limit)
+    monkeypatch.setattr("mlgen.output.files.MEMORY", limit)
     items = [(number, "größe\ud83d", None) for number in range(5)]
     spool = Spool()
 

@@ -14,18 +14,18 @@ from mlgen.cli import main
 
 PAGE = (DOCS / "guides/security.md").read_text()
 RUNS_PROGRAMS = {
-    "mlgen/output/spool.py": {"marshal"},  # its own temporary files
+    "mlgen/output/files.py": {"marshal"},  # its own temporary files
     "mlgen/integrations/argocd.py": {"subprocess"},  # kustomize or Helm, in the plugin's container
     "mlgen/graph/dot.py": {"subprocess"},  # dot, with a graph as its stdin
     "mlgen/live/doctor/__init__.py": {"subprocess"},
     "mlgen/live/kubectl.py": {"subprocess"},
-    "mlgen/output/ssh_secret.py": {"subprocess"},
     "mlgen/runtime/__main__.py": {"runpy"},  # the modules of its own archive
     "mlgen/runtime/api.py": {"http", "ssl", "urllib"},
     "mlgen/runtime/gate.py": {"http", "urllib"},
     "mlgen/runtime/reports.py": {"http"},
     "mlgen/runtime/server.py": {"asyncio", "http", "socket"},
     "mlgen/runtime/supervise.py": {"http"},
+    "mlgen/scaffold.py": {"subprocess"},  # ssh-keygen
     "mlgen/version.py": {"subprocess"},  # git, in the checkout of mlgen, for --version
 }
 """The modules that can run a program or open a connection, except mlgen/runtime (in pods)."""

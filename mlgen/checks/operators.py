@@ -1,6 +1,6 @@
 """Rules about values that only the pods of an operator have.
 
-`mlgen/jobfile/operators.py` describes the table of these values.
+`mlgen/jobfile/hints.py` describes the table of these values.
 """
 
 import re
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mlgen.checks.pod_names import MERGED
 from mlgen.checks.pods import Container, Located, Pods, of_containers, of_pods
+from mlgen.jobfile.hints import OF_PODS, SELECTED, operator_hints, operator_of
 from mlgen.jobfile.model import is_below
-from mlgen.jobfile.operators import OF_PODS, SELECTED, hints, operator_of
 from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.values import value_at
 from mlgen.objects.labels import JOB, REPLICA_INDEX, ROLE
@@ -138,8 +138,8 @@ def operator_label(container: Container) -> Iterator[Located]:
                 yield container.doubt(text, message, hint, "selector")
 
 
-FILES = [*hints("files")]
-VARIABLES = [*hints("variables")]
+FILES = [*operator_hints("files")]
+VARIABLES = [*operator_hints("variables")]
 
 
 @of_containers

@@ -11,7 +11,7 @@ from typing import Any
 from mlgen.checks.devices import NODES, devices_of, requested
 from mlgen.checks.operators import own_labels, pod_labels
 from mlgen.checks.pods import POD, Located, Objects, Pods, name_of, of_objects, of_pods
-from mlgen.jobfile.operators import is_of_job
+from mlgen.jobfile.hints import is_of_job
 from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural, parse, times

@@ -11,8 +11,17 @@ from mlgen.checks.pods import Located, title
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.values import value_at
 from mlgen.objects.labels import PROGRAM, ROLE
-from mlgen.objects.program import FILE, FOLDER, archive
-from mlgen.objects.supervisor import IN_ARCHIVE, IN_IMAGE, NAME, PLAN, planned, read_plan
+from mlgen.objects.supervisor import (
+    FILE,
+    FOLDER,
+    IN_ARCHIVE,
+    IN_IMAGE,
+    NAME,
+    PLAN,
+    archive,
+    planned,
+    read_plan,
+)
 from mlgen.problems import Problem, ValuePath
 from mlgen.version import VERSION
 

@@ -1,6 +1,6 @@
 """Documents → selectors of pods by labels of an operator, which the pods of jobs do not have.
 
-`mlgen/jobfile/operators.py` describes the table of these labels and selectors.
+`mlgen/jobfile/hints.py` describes the table of these labels and selectors.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from mlgen.checks.operators import PodLabels, own_labels, pod_labels
 from mlgen.checks.pods import Objects
-from mlgen.jobfile.operators import SELECTED, SELECTORS, is_of_job, operator_of
+from mlgen.jobfile.hints import SELECTED, SELECTORS, is_of_job, operator_of
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.values import mapping, sequence, value_at
 from mlgen.problems import Problem, ValuePath

@@ -406,12 +406,12 @@ def ssh_secret(name: str, namespace: str | None) -> None:
       mlgen ssh-secret resnet-ssh | kubectl apply -f -
       mlgen ssh-secret resnet-ssh -n vision > secret.yaml
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.output.ssh_secret import secret
+    from mlgen import scaffold
 
     config = site()
     default = config.namespace if config else None
     try:
-        click.echo(secret(name, namespace or default), nl=False)
+        click.echo(scaffold.ssh_secret(name, namespace or default), nl=False)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="NAME") from None
     except RuntimeError as error:

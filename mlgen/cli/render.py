@@ -38,8 +38,7 @@ from mlgen.cli._report import (
     write_page,
 )
 from mlgen.output.folder import changes, diff, update
-from mlgen.output.manifests import joined
-from mlgen.output.next_steps import next_steps
+from mlgen.output.manifests import joined, next_steps
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

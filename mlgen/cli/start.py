@@ -105,7 +105,7 @@ def init(output: str, *, force: bool, schema: bool, **values: Any) -> None:
       mlgen init tensorflow --image example/mnist:1 -o mnist.yaml
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.kubernetes.versions import DEFAULT
-    from mlgen.output.next_steps import file_argument
+    from mlgen.output.manifests import file_argument
     from mlgen.scaffold import FIRST, SCHEMA, Choices, editor_schema, job_file, job_name
 
     if output != "-" and Path(output).exists() and not force:

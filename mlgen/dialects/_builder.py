@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from mlgen.dialects._schemas import COMMON, read
 from mlgen.documents.document import UNWRITTEN, Document, Mark
-from mlgen.jobfile.gpus import is_gpu
-from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND
+from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND, is_gpu
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.names import DNS_1035_WORDS, KUEUE_QUEUE, LABEL_MAX, LAST_APPLIED
 from mlgen.kubernetes.values import value_at

@@ -22,9 +22,8 @@ from mlgen.kubernetes.values import mapping
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects.labels import INSTANCE, JOB, MATRIX, PART_OF, PROGRAM
 from mlgen.objects.supervisor import planned
-from mlgen.output.nodes import style
-from mlgen.output.unified import unified
-from mlgen.output.yaml import yaml_text
+from mlgen.output.terminal import unified
+from mlgen.output.yaml import style, yaml_text
 from mlgen.variants.gitops import tools
 
 CLAIM = ("", "PersistentVolumeClaim")

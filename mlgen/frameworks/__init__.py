@@ -15,8 +15,7 @@ from typing import Any
 
 from mlgen.documents.document import Document
 from mlgen.frameworks import _options
-from mlgen.jobfile.gpus import without_gpus
-from mlgen.jobfile.model import TrainingJob
+from mlgen.jobfile.model import TrainingJob, without_gpus
 from mlgen.jobfile.schema import Extension, extended, with_kubernetes
 from mlgen.jobfile.validation import invalid_kubernetes_fields, require_valid
 from mlgen.kubernetes.values import value_at

@@ -16,8 +16,7 @@ from mlgen.frameworks import _lifecycle
 from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._capacity import HostPortAllocation, Size
 from mlgen.frameworks._progress import with_requests
-from mlgen.jobfile.gpus import has_devices
-from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor
+from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor, has_devices
 from mlgen.launch import launch_problems
 from mlgen.launch.line import rendezvous_port
 from mlgen.launch.role import variables_of

@@ -9,8 +9,8 @@ from functools import partial
 
 from mlgen.frameworks._lifecycle import FIRST
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer
+from mlgen.jobfile.hints import distinguishes
 from mlgen.jobfile.model import RoleSpec, SuccessPolicy, TrainingJob, WaitFor
-from mlgen.jobfile.operators import distinguishes
 from mlgen.launch.line import lines_of
 from mlgen.topology import INDEX, Env, Wait
 

@@ -12,8 +12,7 @@ from functools import partial
 from mlgen.frameworks._lifecycle import ANY
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, variables
 from mlgen.frameworks._ranks import ROLES, ranked
-from mlgen.jobfile import gpus
-from mlgen.jobfile.model import RoleSpec
+from mlgen.jobfile.model import RoleSpec, gpu_count
 from mlgen.launch.line import lines_of, rendezvous_port
 from mlgen.topology import Env
 
@@ -71,7 +70,7 @@ def _rows_of(planner: Planner, specs: list[RoleSpec]) -> Iterator[str]:
     if any(launch.program == "tune" for launch in launches):
         yield "pytorch-tune"
     alone = planner.job.options.get("nprocPerNode", 1) in (1, "auto", "gpu")
-    alone = alone and all(gpus.count(spec) == 1 or not spec.gpus for spec in specs)
+    alone = alone and all(gpu_count(spec) == 1 or not spec.gpus for spec in specs)
     if alone and planner.job.replicas > 1:
         yield "pytorch-one-process"
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from mlgen.graph import dot, model
-from mlgen.output.pages import page
-from mlgen.output.terminal import safe
+from mlgen.output.terminal import safe, template_text
 from mlgen.result import Rendered
 
 Format = Literal["mermaid", "dot", "svg"]
@@ -38,7 +37,7 @@ def drawing(rendered: Rendered, form: Format) -> str:
     picture = model.picture(rendered)
     if form == "mermaid":
         title = safe(picture.title)
-        return page("graph/mermaid.txt", picture=picture, title=title, text=_mermaid_text)
+        return template_text("graph/mermaid.txt", picture=picture, title=title, text=_mermaid_text)
     return dot.dot(picture) if form == "dot" else dot.svg(picture)
 
 

@@ -7,8 +7,7 @@ import json
 import subprocess
 
 from mlgen.graph.model import Picture
-from mlgen.output.pages import page
-from mlgen.output.terminal import safe
+from mlgen.output.terminal import safe, template_text
 
 LONGEST = 200_000
 """The maximum length of a graph in characters, about a thousand boxes. The time of `dot` grows with
@@ -28,7 +27,7 @@ class GraphvizError(Exception):
 
 def dot(picture: Picture) -> str:
     """Return the graph of a picture."""
-    return page("graph/dot.txt", picture=picture, quoted=_quoted)
+    return template_text("graph/dot.txt", picture=picture, quoted=_quoted)
 
 
 def svg(picture: Picture) -> str:

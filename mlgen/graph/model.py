@@ -13,8 +13,8 @@ from typing import Any, Literal
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.objects.labels import JOB, config_name
-from mlgen.output.pages import page
-from mlgen.output.summary import required, span
+from mlgen.output.manifests import required, span
+from mlgen.output.terminal import template_text
 from mlgen.result import Rendered
 from mlgen.show.groups import Group, groups, ranked, referred, stored
 from mlgen.topology import Topology, Wait
@@ -134,7 +134,7 @@ def _name(group: Group) -> str:
 
 def _texts(shape: Shape, **values: Any) -> tuple[str, ...]:
     """Return the lines of a box."""
-    return tuple(page("graph/box.txt", shape=shape, **values).splitlines())
+    return tuple(template_text("graph/box.txt", shape=shape, **values).splitlines())
 
 
 def _role_box(group: Group) -> Box:

@@ -18,9 +18,8 @@ from mlgen import checks
 from mlgen.documents.files import Text
 from mlgen.jobfile.model import TrainingJob, written
 from mlgen.kubernetes.objects import Identities, Object, keys
-from mlgen.objects import helpers, supervisor
+from mlgen.objects import notes, security, supervisor
 from mlgen.objects.labels import JOB, config_name, labels, metadata, status_name
-from mlgen.objects.notes import notes
 from mlgen.objects.security import RESTRICTED
 from mlgen.objects.skeleton import filled
 from mlgen.output.manifests import headed
@@ -213,8 +212,8 @@ def _workflow(run: Sequence[Rendered], form: Form) -> Object:
 def _pod_fields(run: Sequence[Rendered]) -> dict[str, Any]:
     """Return the fields of a Workflow for the pods of the step, as values of the template."""
     first = run[0]
-    fields = helpers.pod_fields(first.topology, first.objects)
-    fields["annotations"] |= helpers.KEEP[first.job.scheduling.safe_to_evict]
+    fields = security.helper_fields(first.topology, first.objects)
+    fields["annotations"] |= security.KEEP[first.job.scheduling.safe_to_evict]
     container = _container_patch(first.job)
     # The patch is strategic: null removes a field of the template `mlgen-train`.
     patch = {"containers": [{"name": "main", **container}]} if container else {}
@@ -228,13 +227,13 @@ STEP_MEMORY = "64Mi"
 
 def _container_patch(job: TrainingJob) -> dict[str, Any]:
     """Return the fields of the step's container that differ from the template `mlgen-train`."""
-    own, patch = helpers.context(job), dict[str, Any]()
+    own, patch = security.helper_context(job), dict[str, Any]()
     users = {name: own.get(name) for name in ("runAsUser", "runAsGroup")}
     if users != {name: RESTRICTED[name] for name in users}:
         patch["securityContext"] = users
-    names = sorted(helpers.resource_names(job))
+    names = sorted(security.helper_resource_names(job))
     if names:
-        amounts = helpers.resources(job, {"requests": {"memory": STEP_MEMORY}})
+        amounts = security.helper_resources(job, {"requests": {"memory": STEP_MEMORY}})
         kinds = ("requests", "limits")
         patch["resources"] = {
             kind: {name: amounts.get(kind, {}).get(name) for name in names} for kind in kinds

@@ -31,10 +31,10 @@ from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.limits import CONFIG_MAP_MAX, kib
 from mlgen.kubernetes.objects import Object, group_of
 from mlgen.kubernetes.values import mapping
-from mlgen.objects.notes import notes
-from mlgen.objects.program import FILE
+from mlgen.objects import notes
+from mlgen.objects.supervisor import FILE
 from mlgen.output.files import write
-from mlgen.output.summary import heading
+from mlgen.output.manifests import heading
 from mlgen.output.terminal import safe_lines
 from mlgen.output.yaml import yaml_text
 from mlgen.pipeline import Outcome, Walk

@@ -16,8 +16,8 @@ from mlgen.documents.reader import read_documents
 from mlgen.documents.resource_list import LOCAL, WORDS, Item, ResourceList
 from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.objects import Object, group_of
+from mlgen.output.files import Stored
 from mlgen.output.resource_list import Replacements, resource_list_texts
-from mlgen.output.spool import Stored
 from mlgen.pipeline import Outcome, Walk
 from mlgen.problems import Collector, MlgenError, Place, Problem, choice, dotted
 from mlgen.result import Options

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from mlgen.jobfile.gpus import has_gpus
 from mlgen.jobfile.model import (
     MAIN,
     GiveUpAfter,
@@ -27,6 +26,7 @@ from mlgen.jobfile.model import (
     WaitFor,
     WaitPolicy,
     containers_of,
+    has_gpus,
 )
 from mlgen.jobfile.validation import EXCUSE
 from mlgen.problems import ValuePath

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlgen.jobfile.gpus import has_devices
-from mlgen.jobfile.model import RoleSpec
+from mlgen.jobfile.model import RoleSpec, has_devices
 from mlgen.launch.role import NNODES, JobRole, of_all_roles, of_roles
 from mlgen.problems import Problem, ValuePath
 

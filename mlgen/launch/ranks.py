@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import prod
 
-from mlgen.jobfile import gpus
+from mlgen.jobfile.model import gpu_count, process_devices
 from mlgen.kubernetes.quantity import natural
 from mlgen.launch.addresses import first_address
 from mlgen.launch.line import COMMANDS
@@ -295,7 +295,7 @@ def more_processes_than_gpus(launched: Launched) -> Iterator[Problem]:
         resources: {limits: {nvidia.com/gpu: 4}}
         roles: {worker: {replicas: 2}}
     """
-    launch, row, count = launched.launch, launched.launch.launcher, gpus.per_process(launched.spec)
+    launch, row, count = launched.launch, launched.launch.launcher, process_devices(launched.spec)
     if not row.in_each_pod or not count:
         return
     sizes = {name: launch.number(name) or 0 for name in (row.processes,) if name}
@@ -406,7 +406,7 @@ def not_torchrun(role: JobRole) -> Iterator[Problem]:
                 )
                 yield role.warning(("command",), message, f"write torchrun {file}")
     processes = natural(str(role.env.get("PET_NPROC_PER_NODE", ""))) or 0
-    count = gpus.per_process(role.spec)
+    count = process_devices(role.spec)
     if processes in (0, 1) or "PET_NPROC_PER_NODE" in role.spec.env:
         return
     if "WORLD_SIZE" in role.env and script:
@@ -520,7 +520,7 @@ def parallel_sizes(role: JobRole) -> Iterator[Problem]:
         texts = "with " + listed([f"{each.text}={size}" for each, size in found], "and")
         in_file = path[0] == "volumes"  # that another program may read
         if row.get("in_cluster"):
-            have = sum(each.replicas * gpus.count(each) for each in role.job.roles.values())
+            have = sum(each.replicas * gpu_count(each) for each in role.job.roles.values())
             fits = product <= have
             message = f"{texts}, the program needs {product} GPUs, but the job has {have}"
         else:
@@ -543,5 +543,5 @@ def _processes_of(role: JobRole) -> int:
     if row.processes in launch.options:
         each = launch.number(row.processes) or 0
     else:
-        each = natural(str(role.env.get("PET_NPROC_PER_NODE"))) or gpus.per_process(role.spec)
+        each = natural(str(role.env.get("PET_NPROC_PER_NODE"))) or process_devices(role.spec)
     return launch.number(row.all_processes) or each * launched[0].replicas

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlgen.jobfile import gpus
-from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.jobfile.model import RoleSpec, TrainingJob, gpu_count, process_devices
 from mlgen.launch.line import HOSTFILES, Launch, Line, lines_of
 from mlgen.launch.role import Launched
 from mlgen.problems import Problem, warning
@@ -20,7 +19,7 @@ def per_worker(job: TrainingJob) -> int:
     have room for the processes that the launcher's command starts.
     """
     launcher, worker = job.roles.get("launcher"), job.roles.get("worker")
-    slots = job.options.get("slotsPerWorker", gpus.count(worker) if worker else 0)
+    slots = job.options.get("slotsPerWorker", gpu_count(worker) if worker else 0)
     if slots or not launcher or not worker or "elasticPolicy" in job.options:
         return int(slots or 1)
     counts = (_processes(job, launch) or 1 for launch in lines_of(launcher).launches)
@@ -71,7 +70,7 @@ def slots_of(launched: Launched) -> Slots | None:
         return None
     worker, own = job.roles["worker"], _working_launchers(job)
     most = max(worker.replicas, job.options.get("elasticPolicy", {}).get("maxReplicas", 0))
-    hosts, gpus_of_each = worker.replicas + own, gpus.per_process(worker)
+    hosts, gpus_of_each = worker.replicas + own, process_devices(worker)
     return Slots(launched, per_worker(job), hosts, most + own, gpus_of_each)
 
 

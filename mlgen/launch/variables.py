@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from mlgen.jobfile import gpus
+from mlgen.jobfile.model import gpu_count
 from mlgen.kubernetes.quantity import natural
 from mlgen.launch.addresses import first_address
 from mlgen.launch.line import COMMANDS, LAUNCHERS
@@ -97,7 +97,7 @@ def other_size(role: JobRole) -> Iterator[Problem]:
         env: {WORLD_SIZE: "2"}
         roles: {worker: {replicas: 2}}
     """
-    count = gpus.count(role.spec)
+    count = gpu_count(role.spec)
     for name, (path, value) in role.constants.items():
         counted = VARIABLES.get(name, {}).get("counts")
         own, size = natural(str(role.env.get(name, ""))) or 0, natural(value)
@@ -134,7 +134,7 @@ def size_in_argument(role: JobRole) -> Iterator[Problem]:
         command: [python, train.py, fit, --trainer.num_nodes=2]
         roles: {worker: {replicas: 2}}
     """
-    job, count = role.job, gpus.count(role.spec)
+    job, count = role.job, gpu_count(role.spec)
     loops = any(re.search(LOOPS, script.text) for script in role.lines.scripts)
     for row, setting, value in role.arguments:
         own, counted, hosts = job.replicas, row.get("counts"), value.split(",")

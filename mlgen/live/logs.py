@@ -14,7 +14,7 @@ from mlgen.live.reasons import FINE, WAIT, shortened
 from mlgen.live.state import Snapshot, reasons_of_pods, snapshots, state
 from mlgen.live.watch import PAUSE, Tell, patient_snapshots
 from mlgen.objects.labels import workload_name
-from mlgen.output.next_steps import file_argument
+from mlgen.output.manifests import file_argument
 from mlgen.problems import MlgenError, Problem, choice
 from mlgen.result import Rendered
 from mlgen.runtime.cluster import containers, ending

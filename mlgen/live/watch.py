@@ -15,8 +15,7 @@ from typing import TextIO
 
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.state import JobState, ProgressState, Snapshot, StuckPods, snapshots, state
-from mlgen.output.columns import columns
-from mlgen.output.terminal import safe
+from mlgen.output.terminal import columns, safe
 from mlgen.result import Rendered
 from mlgen.runtime.times import stamp
 

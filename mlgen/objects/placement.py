@@ -20,10 +20,9 @@ from mlgen.jobfile.model import Placement, Together, TrainingJob
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.names import JOB_INDEX, KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.quantity import times, total
-from mlgen.objects import helpers
-from mlgen.objects.errors import template_error
+from mlgen.objects import security
 from mlgen.objects.labels import ROLE, app_labels, helper_name, metadata, selector
-from mlgen.objects.skeleton import filled
+from mlgen.objects.skeleton import filled, template_error
 from mlgen.topology import Role, Topology
 
 SCHEDULERS = {
@@ -119,7 +118,7 @@ def patch(topology: Topology, role: Role) -> dict[str, Any]:
             *spec.topology_spread_constraints,
         ],
     }
-    annotations |= helpers.KEEP[scheduling.safe_to_evict]
+    annotations |= security.KEEP[scheduling.safe_to_evict]
     return {
         "metadata": {"labels": labels, "annotations": annotations},
         "spec": {name: value for name, value in fields.items() if value},
@@ -404,13 +403,13 @@ def release(topology: Topology, image: str, fields: Mapping[str, Any]) -> Iterat
         annotations=fields["annotations"]
         | annotations
         | NOT_RETRIED
-        | helpers.KEEP[job.scheduling.safe_to_evict],
+        | security.KEEP[job.scheduling.safe_to_evict],
         tolerations=fields["tolerations"],
         priority=fields["priority"],
         pull_secrets=fields["pull_secrets"],
         image=image,
-        resources=helpers.resources(job, {}) or None,
-        security=helpers.context(job),
+        resources=security.helper_resources(job, {}) or None,
+        security=security.helper_context(job),
     )
 
 

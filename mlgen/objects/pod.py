@@ -10,17 +10,15 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from mlgen.jobfile.hints import FIELDS, OF_PODS, SELECTED
 from mlgen.jobfile.model import TrainingJob, containers_of, is_below
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.merge import merged
 from mlgen.launch.line import lines_of
 from mlgen.launch.sidecars import is_sidecar
-from mlgen.objects import helpers as helper_settings
 from mlgen.objects import network, placement, security, storage
-from mlgen.objects.errors import template_error
-from mlgen.objects.labels import index_label, pod_labels, workload_name
-from mlgen.objects.operator_fields import with_own_fields
-from mlgen.objects.skeleton import filled
+from mlgen.objects.labels import JOB, REPLICA_INDEX, ROLE, index_label, pod_labels, workload_name
+from mlgen.objects.skeleton import filled, template_error
 from mlgen.objects.storage import pod_volumes, volume_mount
 from mlgen.topology import INDEX, INDEX_NAME, ConfigFiles, Helper, Mount, PodField, Role, Topology
 
@@ -83,8 +81,8 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
     spec = with_own_fields(job, role, pod | {"spec": spec})
     spec = security.without_token(with_index_variable(role, spec), role.spec.file_texts)
-    own = [helper_settings.resources(job, each) for each in RESOURCES]
-    kept = helper_settings.resource_names(job)
+    own = [security.helper_resources(job, each) for each in RESOURCES]
+    kept = security.helper_resource_names(job)
     spec = placement.with_modest_helpers(topology, spec, own, kept)
     return pod | {"spec": _long_fields_last(spec)}
 
@@ -122,11 +120,12 @@ def _with_progress_file(
 ) -> dict[str, Any]:
     """Return a pod whose sidecar mounts the volume of `progress.file`, read-only."""
     progress = topology.job.run_policy.progress
+    if progress is None or progress.file is None:
+        return pod
     sidecar = next((helper.name for helper in role.helpers if helper.sidecar), "")
     mounts = training.get("volumeMounts") or []
-    file = progress.file if sidecar and progress else None
-    holding = [mount for mount in mounts if file and is_below(file, mount["mountPath"])]
-    if not holding:
+    holding = [mount for mount in mounts if is_below(progress.file, mount["mountPath"])]
+    if not sidecar or not holding:
         return pod
     mount = max(holding, key=lambda each: len(each["mountPath"])) | {"readOnly": True}
     patch = {"initContainers": [{"name": sidecar, "volumeMounts": [mount]}]}
@@ -242,19 +241,22 @@ def _waiting_last(helpers: list[Helper], spec: dict[str, Any]) -> dict[str, Any]
     The init containers of the user's templates run before them, so that all replicas download their
     data in parallel.
     """
-    waiting = {helper.name for helper in helpers if helper.last}
-    containers = spec.get("initContainers")
-    if not waiting or not containers:
+    waiting = [helper.name for helper in helpers if helper.last]
+    if not waiting or not spec.get("initContainers"):
         return spec
-    ordered = sorted(containers, key=lambda container: container.get("name") in waiting)
-    return spec | {"initContainers": ordered}
+    first, last = list[Any](), list[Any]()
+    for container in spec["initContainers"]:
+        (last if container.get("name") in waiting else first).append(container)
+    return spec | {"initContainers": [*first, *last]}
 
 
 def _long_fields_last(spec: dict[str, Any]) -> dict[str, Any]:
     """Return a pod spec with its long lists at the end, after the short fields."""
-    order = ("initContainers", "containers", "volumes")
-    last = {name: spec[name] for name in order if name in spec}
-    return {name: spec[name] for name in spec if name not in last} | last
+    ordered = dict(spec)
+    for name in ("initContainers", "containers", "volumes"):
+        if name in ordered:
+            ordered[name] = ordered.pop(name)
+    return ordered
 
 
 def with_native_sidecars(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
@@ -353,10 +355,10 @@ def helper_container(job: TrainingJob, role: Role, helper: Helper) -> dict[str, 
         **(_sidecar_fields(role) if helper.sidecar else {}),
         "command": ["sh", f"{SCRIPTS}/{helper.script}"],
         "env": [{"name": name, "value": value} for name, value in helper.env.items()],
-        "resources": helper_settings.resources(job, _resources(helper)),
+        "resources": security.helper_resources(job, _resources(helper)),
         "securityContext": _training_user_context(role)
         if helper.image == "main"
-        else helper_settings.context(job),
+        else security.helper_context(job),
         "volumeMounts": [volume_mount(mount) for mount in (*helper.mounts, SCRIPT_MOUNT)],
     }
 
@@ -449,17 +451,20 @@ def with_index_variable(role: Role, spec: dict[str, Any]) -> dict[str, Any]:
 
     The training container always defines it.
     """
-    lists = [key for key in ("initContainers", "containers") if spec.get(key)]
-    return spec | {key: [_define_index(role, item) for item in spec[key]] for key in lists}
+    defined = {}
+    for key in ("initContainers", "containers"):
+        if spec.get(key):
+            defined[key] = [_define_index(role, container) for container in spec[key]]
+    return spec | defined
 
 
 def _define_index(role: Role, container: dict[str, Any]) -> dict[str, Any]:
     """Return a container that defines the index variable if it refers to it."""
     env = container.get("env") or []
+    names = [variable["name"] for variable in env]
     texts = [*(container.get("command") or []), *(container.get("args") or [])]
     texts += [variable.get("value") or "" for variable in env]
-    refers = any(INDEX in text for text in texts)
-    if not refers or any(variable["name"] == INDEX_NAME for variable in env):
+    if INDEX_NAME in names or INDEX not in "\n".join(texts):
         return container
     return container | {"env": [index_variable(role), *env]}
 
@@ -471,23 +476,18 @@ def _in_dependency_order(env: list[dict[str, Any]]) -> list[dict[str, Any]]:
     mapping instead, and tools such as kustomize sort its keys. Variables that are in order, or
     refer to each other in a cycle, are returned unchanged.
     """
-    positions = {variable["name"]: position for position, variable in enumerate(env)}
-    references = {
-        name: [
-            reference
-            for reference in REFERENCE.findall(env[position].get("value") or "")
-            if reference in positions and reference != name
-        ]
-        for name, position in positions.items()
-    }
-    if all(
-        positions[reference] < positions[name]
-        for name, names in references.items()
-        for reference in names
-    ):
+    by_name = {variable["name"]: variable for variable in env}
+    references: dict[str, list[str]] = {}
+    in_order = True
+    for name, variable in by_name.items():
+        found = REFERENCE.findall(variable.get("value") or "")
+        others = [other for other in found if other in by_name and other != name]
+        in_order = in_order and references.keys() >= {*others}
+        references[name] = others
+    if in_order:
         return env
     try:
-        return [env[positions[name]] for name in TopologicalSorter(references).static_order()]
+        return [by_name[name] for name in TopologicalSorter(references).static_order()]
     except CycleError:
         return env
 
@@ -529,3 +529,62 @@ def with_host_ports(role: Role, template: Mapping[str, Any]) -> Mapping[str, Any
         for container in containers
     ]
     return {**template, "spec": {**template["spec"], "containers": changed}}
+
+
+QUEUE = "default"
+"""Volcano's queue for jobs that name none: pkg/webhooks/admission/jobs/mutate/mutate_job.go."""
+
+
+def with_own_fields(job: TrainingJob, role: Role, template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec of a pod template that reads mlgen's labels instead of an operator's.
+
+    Args:
+        job: the job.
+        role: the role of the pods.
+        template: with the labels and annotations that the pods have.
+    """
+    spec: dict[str, Any] = template["spec"]
+
+    def own(node: Any) -> Any:
+        if isinstance(node, list):
+            return [own(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "fieldRef" in (node.get("valueFrom") or node):
+            return _with_own_path(job, role, template["metadata"], node)
+        return {name: own(value) for name, value in node.items()}
+
+    fields = [key for _, key in OF_PODS.findall(repr(spec)) if key in SELECTED]
+    return own(spec) if fields else spec
+
+
+def _with_own_path(
+    job: TrainingJob, role: Role, metadata: Mapping[str, Any], item: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a variable, or a file of a volume, with the equal of its label or annotation."""
+    source = item.get("valueFrom") or item
+    path = (source.get("fieldRef") or {}).get("fieldPath")
+    match = OF_PODS.fullmatch(path) if isinstance(path, str) else None
+    kind, key = match.groups() if match else ("", "")
+    if key not in SELECTED or key in (metadata.get(kind) or {}):
+        return item
+    if FIELDS.get(key) == "queue" and "valueFrom" in item:
+        return {"name": item["name"], "value": job.scheduling.queue or QUEUE}
+    own = _own_path(role, metadata, key)
+    if own is None:
+        return item
+    field = {"fieldRef": source["fieldRef"] | {"fieldPath": own}}
+    return item | ({"valueFrom": field} if "valueFrom" in item else field)
+
+
+def _own_path(role: Role, metadata: Mapping[str, Any], key: str) -> str | None:
+    """Return the path of the field with the value of an operator's field; None if there is none."""
+    for kind in ("labels", "annotations"):
+        if key in (metadata.get(kind) or {}):
+            return f"metadata.{kind}['{key}']"
+    index = index_label(role) if role.index is None else REPLICA_INDEX
+    labels = {"job": JOB, "role": ROLE, "index": index}
+    meaning = FIELDS.get(key, "")
+    if meaning == "namespace":
+        return "metadata.namespace"
+    return f"metadata.labels['{labels[meaning]}']" if meaning in labels else None

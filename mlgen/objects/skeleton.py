@@ -1,4 +1,4 @@
-"""Fill the skeletons of objects (`templates/objects`) with values.
+"""Fill the skeletons of objects (`templates/objects`) with values, and report wrong pod templates.
 
 A template defines only the positions of values. It has two kinds of slots:
 
@@ -17,6 +17,8 @@ from mlgen.resources import folder, prepared
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+from mlgen.problems import Code, MlgenError, Problem
+from mlgen.topology import Role
 
 SLOTS = ("slot", "optional")
 """The filters of templates. In a skeleton, a slot is a pair: one of these, and the value's name."""
@@ -87,3 +89,9 @@ def environment() -> "Environment":
     env.globals.clear()  # the global `namespace` has the name of a value
     env.filters |= {kind: f"!{kind} {{}}".format for kind in SLOTS}
     return env
+
+
+def template_error(role: Role, message: str, code: Code, hint: str = "") -> MlgenError:
+    """Return an error located at a role's pod template."""
+    path = ("spec", "roles", role.spec.name, "template")
+    return MlgenError([Problem(path, message, code, hint)])

@@ -7,9 +7,8 @@ from mlgen.jobfile.model import TrainingJob, is_below, own_files
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.kubernetes.quantity import half
 from mlgen.launch.line import Line
-from mlgen.objects.errors import template_error
 from mlgen.objects.labels import JOB, config_name, files_name, metadata
-from mlgen.objects.skeleton import filled
+from mlgen.objects.skeleton import filled, template_error
 from mlgen.topology import (
     ConfigFiles,
     Helper,

@@ -2,6 +2,10 @@
 
 Its program is `mlgen/runtime`. The ConfigMap `<job>.supervisor` contains the program and the plan,
 which describes the job to the program. The step of an Argo workflow runs the same program.
+
+The archive with the program has only the modules that a job needs, and the same bytes on every
+machine. Therefore `source` is compressed with bzip2, whose compressor has not changed since 2010:
+the output of zlib differs between its implementations.
 """
 
 import json
@@ -13,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mlgen.jobfile.model import GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, MUTABLE_WHILE_SUSPENDED, KubeVersion
-from mlgen.objects import helpers as settings
-from mlgen.objects import placement, program, services
+from mlgen.objects import network, placement, security
 from mlgen.objects.labels import (
     DECIDES,
     JOB,
@@ -38,11 +41,45 @@ from mlgen.topology import Role, Topology
 
 if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan, Workload
+import io
+import zipfile
+from collections.abc import Iterable
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from mlgen.resources import PACKAGE
+from mlgen.version import VERSION
+
+if TYPE_CHECKING:
+    from mlgen.runtime.plan import Plan
+
+RUNTIME = PACKAGE / "runtime"
+PATH = "mlgen/runtime"
+
+FEATURES = {"port": ("server",), "in_place": ("gate", "in_place"), "progress": ("reports", "stall")}
+"""The modules that are imported only if a field of the plan is set."""
+
+FILE = "supervisor.pyz"
+FOLDER = "/mlgen"
+"""The key of the archive in its ConfigMap, and the folder in which it is mounted."""
+
+IMPORT = re.compile(r"^from mlgen\.runtime(?:\.(\w+) import | import (.+)$)", re.MULTILINE)
+"""An import at the top of a module of the program."""
+
+DOCSTRING = re.compile(r'^( *)"""(?:[^"]|"(?!""))*"""$', re.MULTILINE)
+COMMENT = re.compile(r"(?:^|  )# .*$", re.MULTILINE)
+"""A docstring and a comment in the program. It has no other texts of these forms: a test compares
+the syntax trees."""
+
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The earliest time in a zip."""
+
 
 NAME = "supervisor"
 PLAN = "plan.json"
 IN_IMAGE = ["python3", "-m", "mlgen.runtime.supervise"]
-IN_ARCHIVE = ["python3", f"{program.FOLDER}/{program.FILE}"]
+IN_ARCHIVE = ["python3", f"{FOLDER}/{FILE}"]
 """The commands that start the program."""
 
 RESTARTS = 100
@@ -168,10 +205,10 @@ def config_map(
     """
     binary = None
     if not helpers.supervisor_image:
-        content = program.archive(job_plan, step=step)
-        annotations = metadata.get("annotations", {}) | {PROGRAM: program.name(content)}
+        content = archive(job_plan, step=step)
+        annotations = metadata.get("annotations", {}) | {PROGRAM: program_version(content)}
         metadata = metadata | {"annotations": annotations}
-        binary = {program.FILE: b64encode(content).decode()}
+        binary = {FILE: b64encode(content).decode()}
     data = {**data, PLAN: plan_text(job_plan)}
     return filled("configmap", metadata=metadata, data=data, binary=binary)
 
@@ -179,6 +216,72 @@ def config_map(
 def image(helpers: Helpers) -> str:
     """Return the image of the supervisor and of a workflow's step."""
     return helpers.supervisor_image or helpers.python_image
+
+
+def archive(job_plan: "Plan", *, step: bool = False) -> bytes:
+    """Return the archive for a plan.
+
+    Args:
+        job_plan: the plan.
+        step: the archive is for the step of an Argo workflow.
+    """
+    used = [name for field, names in FEATURES.items() if getattr(job_plan, field) for name in names]
+    return _archive("step" if step else "supervise", tuple(used))
+
+
+def program_version(content: bytes) -> str:
+    """Return the value of the annotation of an archive, which this mlgen has built.
+
+    It names a version and a SHA-256 as the reference of a container image does.
+    """
+    return f"mlgen:{VERSION}@sha256:{sha256(content).hexdigest()}"
+
+
+@cache
+def _archive(start: str, others: tuple[str, ...]) -> bytes:
+    names = dict.fromkeys([start, *sorted(_needed([start, *others]))])
+    source = "".join(f"\f{PATH}/{name}.py\n{_stripped(name)}" for name in names)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        for name, text, method in (
+            ("__main__.py", _stripped("__main__"), zipfile.ZIP_STORED),
+            ("source", source, zipfile.ZIP_BZIP2),
+        ):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.create_system, entry.external_attr = 3, 0o644 << 16  # as on Linux
+            file.writestr(entry, text, method, 9)
+    return content.getvalue()
+
+
+def _needed(names: Iterable[str]) -> set[str]:
+    """Return the modules that some modules import when they are imported."""
+    found, left = set[str](), [*names]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += _imports(name)
+    return found
+
+
+@cache
+def _imports(name: str) -> list[str]:
+    found = ("".join(modules) for modules in IMPORT.findall(_text(name)))
+    return [each.split(" as ")[0] for modules in found for each in modules.split(", ")]
+
+
+def _text(name: str) -> str:
+    return (RUNTIME / f"{name}.py").read_text(encoding="utf-8")
+
+
+@cache
+def _stripped(name: str) -> str:
+    """Return a module without docstrings and comments, with the same line numbers."""
+    return COMMENT.sub("", DOCSTRING.sub(_blank, _text(name)))
+
+
+def _blank(docstring: re.Match[str]) -> str:
+    return f'{docstring[1]}""' + "\n" * docstring[0].count("\n")
 
 
 Names = Mapping[tuple[str, int | None], str]
@@ -241,7 +344,7 @@ def _others(topology: Topology, objects: Sequence[Object]) -> list[tuple[str, st
     others = [
         (item["kind"], item["metadata"]["name"])
         for item in objects
-        if item["kind"] in OTHERS and item["metadata"]["name"] != services.board_name(job)
+        if item["kind"] in OTHERS and item["metadata"]["name"] != network.board_name(job)
     ]
     # Only a TTL deletes its own ConfigMap, with its Job. Until then, a replacement pod may need it.
     own = [] if policy.clean_pod_policy == "All" else [("ConfigMap", program_name(job))]
@@ -305,11 +408,11 @@ def supervisor_objects(
     # It is rendered empty, so that the supervisor does not need permission to create it.
     yield filled("configmap", metadata=status)
     if job.run_policy.has_requests:
-        yield services.service(metadata(job, name, NAME), {ROLE: NAME, SUPERVISES: job.name})
+        yield network.service(metadata(job, name, NAME), {ROLE: NAME, SUPERVISES: job.name})
     if policy := network_policy(job):
         yield policy
     yield config_map(job.helpers, metadata(job, program_name(job), NAME), {}, job_plan)
-    fields = settings.pod_fields(topology, objects)
+    fields = security.helper_fields(topology, objects)
     yield from placement.release(topology, job.helpers.wait_image, fields)
     # If the training fails, the supervisor's Job fails without retries.
     exit_codes = {"containerName": NAME, "operator": "In", "values": [FAILED]}
@@ -416,7 +519,7 @@ def _pod_template(topology: Topology, name: str, fields: Object) -> Object:
         annotations=fields["annotations"]
         | mesh["annotations"]
         | (scrape if job.run_policy.metrics_port else {})
-        | settings.KEEP[job.scheduling.safe_to_evict],
+        | security.KEEP[job.scheduling.safe_to_evict],
         name=name,
         files=program_name(job),
         node_selector=fields["node_selector"],
@@ -427,8 +530,8 @@ def _pod_template(topology: Topology, name: str, fields: Object) -> Object:
         command=IN_IMAGE if job.helpers.supervisor_image else IN_ARCHIVE,
         exit={"name": "MLGEN_EXIT", "value": "1"} if topology.decides != "one" else None,
         port={"name": "metrics", "containerPort": port} if port else None,
-        resources=settings.resources(job, own),
-        security=settings.context(job),
+        resources=security.helper_resources(job, own),
+        security=security.helper_context(job),
     )
 
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from mlgen.bounds import PATCH_LINES, TEXT_BYTES
 from mlgen.checks import NAME
 from mlgen.kubernetes.objects import Object, group_of, is_built_in
+from mlgen.objects import notes
 from mlgen.objects.labels import DECIDES
-from mlgen.objects.notes import notes
-from mlgen.objects.program import FILE
+from mlgen.objects.supervisor import FILE
 from mlgen.output import files
+from mlgen.output.files import Stored
 from mlgen.output.manifests import Piece, headed
 from mlgen.output.problems import has_secret
-from mlgen.output.spool import Stored
-from mlgen.output.unified import unified
+from mlgen.output.terminal import unified
 from mlgen.output.yaml import Annotate, unexplained, verbatim, yaml_text
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.result import Foreign, Rendered

@@ -12,8 +12,7 @@ from typing import Any
 from mlgen.documents.chunks import is_blank, split
 from mlgen.documents.files import Text
 from mlgen.documents.reader import may_be_secret
-from mlgen.output.columns import counted
-from mlgen.output.terminal import safe, safe_json
+from mlgen.output.terminal import counted, safe, safe_json
 from mlgen.problems import Place, Problem, dotted
 
 RESET, BOLD, RED, YELLOW, CYAN = "\x1b[0m", "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[36m"
@@ -200,17 +199,13 @@ BEFORE = 30
 
 LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
-QUOTED = re.compile(r'"(?:\\.|[^"\\])*"?|\'(?:\'\'|[^\'])*\'?')
-"""A quoted text, which may end on another line."""
-
-END = re.compile(r":(?:\s|$)|\s#")
-END_IN_FLOW = re.compile(r":(?:\s|$)|\s#|[,\[\]{}]")
-"""The end of a text without quotes. Blanks before it are not part of the text."""
-
-LONGEST_KEY = 1000
-"""The number of characters after which a line has more than one key, and so is in flow style."""
-
-BRACKETS = {"{": "}", "[": "]"}
+MARKED = re.compile(
+    r'"(?:\\.|[^"\\])*"?'  # quoted
+    r"|'(?:''|[^'])*'?"
+    r"|[\[{].*?(?=\s#|$)"  # a list or mapping, up to the end of the line
+    r"|.[^,\[\]{}]*?(?=\s*(?::(?:\s|$)|\s#|[,\[\]{}]|$))"  # a key, or a value without quotes
+)
+"""The text that carets mark: a key or a value. A text in quotes may end on another line."""
 
 
 def excerpt(place: Place, source: Text) -> tuple[str, str]:
@@ -264,7 +259,8 @@ def has_secret(text: str) -> bool:
 def _marked(row: str, start: int) -> tuple[str, str]:
     """Return a line, shortened if it is long, and carets that mark the value at an index."""
     start = min(start, len(row))
-    length = width(row, start)
+    marked = MARKED.match(row, start, start + MAX_WIDTH)
+    length = len(marked[0].rstrip()) if marked else 1
     if len(row) > MAX_WIDTH:
         first = max(0, min(start - BEFORE, len(row) - MAX_WIDTH))
         last = first + MAX_WIDTH
@@ -273,44 +269,6 @@ def _marked(row: str, start: int) -> tuple[str, str]:
         row, start = f"{head}{row[first:last]}{tail}", start - first + len(head)
     before, value = safe(row[:start]), safe(row[start : start + length])
     return safe(row).rstrip(), " " * _columns(before) + "^" * max(1, _columns(value))
-
-
-def width(row: str, start: int) -> int:
-    """Return the length of the key or value that starts at an index of a line, up to MAX_WIDTH."""
-    rest = row[start : start + MAX_WIDTH]
-    quoted = QUOTED.match(rest)
-    if quoted:
-        return quoted.end()
-    if rest[:1] in BRACKETS:
-        return _flow(rest)
-    in_flow = start > LONGEST_KEY or _is_in_flow(row[:start])
-    end = (END_IN_FLOW if in_flow else END).search(rest, 1)
-    return max(1, len(rest[: end.start() if end else None].rstrip()))
-
-
-def _flow(text: str) -> int:
-    """Return the length of a list or mapping in flow style, up to the end of its line."""
-    ends: list[str] = []
-    index = 0
-    while index < len(text):
-        quoted = QUOTED.match(text, index) if text[index] in "\"'" else None
-        if quoted:
-            index = quoted.end()
-            continue
-        if text[index] in BRACKETS:
-            ends.append(BRACKETS[text[index]])
-        elif ends and text[index] == ends[-1]:
-            ends.pop()
-            if not ends:
-                return index + 1
-        index += 1
-    return len(text.rstrip())
-
-
-def _is_in_flow(before: str) -> bool:
-    """Return True if a bracket is open before a value. Brackets in plain scalars do not count."""
-    text = QUOTED.sub("", before)
-    return len(re.findall(r"(?:^|(?<=[\s\[{,]))[\[{]", text)) > len(re.findall(r"[\]}]", text))
 
 
 def _columns(text: str) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from mlgen.documents.resource_list import ITEMS, RESULTS, Lines, ResourceList, walk
 from mlgen.kubernetes.objects import Object
-from mlgen.output import spool
+from mlgen.output.files import MEMORY
 from mlgen.output.yaml import START, yaml_text
 
 Replacements = Mapping[int, Sequence[Object]]
@@ -138,7 +138,7 @@ def _rewritten(
     events = [yaml.StreamStartEvent(), yaml.DocumentStartEvent(explicit=False)]
     ends = [yaml.DocumentEndEvent(explicit=False), yaml.StreamEndEvent()]
     written = chain(events, map(_as_block, _events(source, replacements, results)), ends)
-    with SpooledTemporaryFile(spool.MEMORY, "w+", encoding="utf-8", newline="") as file:
+    with SpooledTemporaryFile(MEMORY, "w+", encoding="utf-8", newline="") as file:
         yaml.emit(written, file, Dumper=dumper, width=WIDTH, allow_unicode=True)
         file.seek(0)
         yield from iter(partial(file.read, CHUNK), "")

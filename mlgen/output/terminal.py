@@ -1,13 +1,26 @@
-"""Terminal output: text without unsafe characters, on streams that may be closed or full.
+"""Texts for people: without unsafe characters, in columns, as a diff, or from a template.
 
-CI systems read commands in the output of programs, so the marks of commands are also unsafe.
+CI systems read commands in the output of programs, so the marks of commands are also unsafe. stdout
+and stderr may be closed or full.
 """
 
 import errno
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from difflib import unified_diff
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from mlgen.bounds import DIFF_LINES
+from mlgen.problems import listed
+from mlgen.resources import folder
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -98,3 +111,121 @@ def _discard_output() -> None:
     """Discard the buffer of stdout, which the interpreter would fail to write at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+GAP = "   "
+"""The spaces between two columns, as in `kubectl get`."""
+
+
+def columns(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
+    """Return one line per row, with columns that are as wide as their longest texts.
+
+    Characters that would break the table are escaped; see `terminal.safe`.
+    """
+    rows = [[safe(text) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        (
+            indent + GAP.join(f"{text:{width}}" for text, width in zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def named(names: Iterable[str]) -> str:
+    """Return names as in a sentence: `a`, `a and b`, `a, b and c`; "" if there are none."""
+    return listed([*names], "and")
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """Return names separated by commas. If there are more than `most`, it ends in `and N more`."""
+    if len(names) <= most:
+        return ", ".join(names)
+    return ", ".join([*names[: most - 1], f"and {len(names) - most + 1} more"])
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 pod`, `2 pods`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: int) -> str:
+    """Return a duration in kubectl's format for ages: `45s`, `10m`, `7d`, `1d12h`."""
+    parts, rest = [], seconds
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def unified(
+    old: Sequence[str], new: Sequence[str], end: str = "\n", context: int = 3
+) -> Iterator[str]:
+    """Yield the lines of a unified diff, as `difflib.unified_diff` does, without its header.
+
+    The time of difflib grows with the square of the lines. In a longer text, only the lines from
+    the first to the last change are compared. If these are too many, all of them are replaced.
+
+    Args:
+        old: the lines of the first text.
+        new: the lines of the second text.
+        end: the end of a line with line numbers.
+        context: the number of equal lines around a change.
+    """
+    if _is_small(old, new):
+        yield from islice(unified_diff(old, new, lineterm=end, n=context), 2, None)
+        return
+    head = _equal(old, new)
+    tail = _equal(old[head:][::-1], new[head:][::-1])
+    start, kept = max(0, head - context), max(0, tail - context)
+    old, new = old[start : len(old) - kept], new[start : len(new) - kept]
+    head, tail = head - start, tail - kept
+    if _is_small(old, new):
+        for line in islice(unified_diff(old, new, lineterm=end, n=context), 2, None):
+            yield _moved(line, start) if line.startswith("@@ ") else line
+        return
+    yield f"@@ -{start + bool(old)},{len(old)} +{start + bool(new)},{len(new)} @@{end}"
+    yield from (f" {line}" for line in old[:head])
+    yield from (f"-{line}" for line in old[head : len(old) - tail])
+    yield from (f"+{line}" for line in new[head : len(new) - tail])
+    yield from (f" {line}" for line in old[len(old) - tail :])
+
+
+def _moved(numbers: str, start: int) -> str:
+    """Return `@@ -1,2 +1,3 @@` for lines that start after some number of other lines."""
+    return re.sub(r"([-+])(\d+)", lambda match: f"{match[1]}{int(match[2]) + start}", numbers)
+
+
+def _is_small(old: Sequence[str], new: Sequence[str]) -> bool:
+    return len(old) * len(new) <= DIFF_LINES**2
+
+
+def _equal(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return the number of equal lines at the start of two texts."""
+    pairs = zip(old, new, strict=False)
+    return next(
+        (n for n, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new))
+    )
+
+
+def template_text(template: str, /, **values: Any) -> str:
+    """Return the text of `templates/<template>` with these values."""
+    return _templates().get_template(template).render(values)
+
+
+@cache
+def _templates() -> "Environment":
+    """Return the Jinja environment of the templates. A plain render does not import Jinja."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(folder("templates")),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 - renders no HTML
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"counted": counted, "duration": duration, "named": named}
+    return environment

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlgen import frameworks
 from mlgen.flow import flow
-from mlgen.output import pages
+from mlgen.output.terminal import template_text
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import did_you_mean
 from mlgen.reference import fields, problem_codes, rules
@@ -100,7 +100,7 @@ def _filled(template: str, **values: Any) -> str:
         "without_texts": rules.WITHOUT_TEXTS,
         "wrapped": _wrapped,
     }
-    text = pages.page(f"reference/{template}", **functions, **values)
+    text = template_text(f"reference/{template}", **functions, **values)
     return f"{text.rstrip()}\n"
 
 

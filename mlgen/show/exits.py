@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
-from mlgen.output.columns import duration, named
-from mlgen.output.pages import page
+from mlgen.output.terminal import duration, named, template_text
 from mlgen.runtime.plan import Plan, Workload
 from mlgen.show.groups import Group, spans
 from mlgen.topology import Topology
@@ -272,7 +271,7 @@ def bounds(topology: Topology, plan: Plan, cases: Sequence[_Case] = ()) -> list[
     ending = [c for c in cases if not c.group.role.serves and _is_end(_role_fails(c))]
     limits = [(case.spec.get("backoffLimit", 0), case.group.name) for case in ending]
     together = [case for case in cases if case.group.role.restarts_together]
-    text = page(
+    text = template_text(
         "show/ends.txt",
         limits=[(limit, name) for limit, name in limits if 0 < limit < INT32_MAX],
         together=bool(together),

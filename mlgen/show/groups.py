@@ -10,7 +10,7 @@ from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.objects.labels import workload_name
-from mlgen.output.columns import columns
+from mlgen.output.terminal import columns
 from mlgen.result import Rendered
 from mlgen.topology import INDEX, Role, Topology
 

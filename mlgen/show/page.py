@@ -12,9 +12,8 @@ from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_security import LEVELS, level
 from mlgen.objects import supervisor
 from mlgen.objects.labels import DECIDES, ROLE, status_name
-from mlgen.output import pages
-from mlgen.output.columns import named, some
-from mlgen.output.summary import awaited, required
+from mlgen.output.manifests import awaited, required
+from mlgen.output.terminal import named, some, template_text
 from mlgen.result import Rendered
 from mlgen.show.exits import bounds, endings
 from mlgen.show.groups import Group, groups, ranked, table_text
@@ -40,7 +39,7 @@ def page(rendered: Rendered) -> str:
     obstacles = checks.obstacles(objects, version)
     met = level(obstacles)
     stricter = LEVELS[LEVELS.index(met) + 1 :][:1]
-    return pages.page(
+    return template_text(
         "show/job.txt",
         columns=table_text,
         topology=topology,

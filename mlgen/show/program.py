@@ -13,7 +13,7 @@ from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.values import value_at
-from mlgen.objects.program import FILE
+from mlgen.objects.supervisor import FILE
 
 
 def sources(texts: Iterable[Text]) -> str:

@@ -21,8 +21,8 @@ from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural, parse
 from mlgen.objects.labels import workload_name
-from mlgen.output import pages
-from mlgen.output.summary import span
+from mlgen.output.manifests import span
+from mlgen.output.terminal import template_text
 from mlgen.result import Rendered
 from mlgen.show.groups import Replica, referred, replicas_of, stored, table_text
 from mlgen.topology import Role
@@ -153,7 +153,7 @@ def _page(rendered: Rendered, role: Role, index: int) -> str:
     for title, item in containers:
         variables = environment(with_job_index(item) if adds_index else item, running)
         rows.append((title, item, variables, mounts(spec, item)))
-    return pages.page(
+    return template_text(
         "show/replica.txt",
         running=running,
         workload=workload,

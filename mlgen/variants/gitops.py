@@ -57,8 +57,8 @@ from mlgen.objects.labels import (
     config_name,
     workload_name,
 )
+from mlgen.objects.network import BOARD_LABEL
 from mlgen.objects.placement import RELEASE, has_release
-from mlgen.objects.services import BOARD_LABEL
 from mlgen.objects.supervisor import PLAN, plan_text, planned, program_name, read_plan
 from mlgen.resources import table
 from mlgen.topology import Topology

@@ -26,7 +26,7 @@ from measure import (
     tool,
 )
 
-from mlgen.objects.program import archive
+from mlgen.objects.supervisor import archive
 
 JOB = ROOT / "fixtures/tensorflow-ps.yaml"
 RESOURCE = ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml"

@@ -8,7 +8,7 @@ import archives
 import pytest
 from support import ROOT
 
-from mlgen.objects.program import FEATURES, archive
+from mlgen.objects.supervisor import FEATURES, archive
 
 RUNTIME = ROOT / "mlgen/runtime"
 MODULES = sorted(path.stem for path in RUNTIME.glob("*.py") if path.stem != "__init__")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from objects.samples import job, one, role, topology
 
-from mlgen.objects.services import job_service, replica_services
+from mlgen.objects.network import job_service, replica_services
 
 
 def test_the_headless_service_of_a_job_selects_all_its_pods():

@@ -19,8 +19,7 @@ from mlgen.jobfile.model import (
 from mlgen.kubernetes.pod_security import violations
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.objects import build
-from mlgen.objects.program import archive
-from mlgen.objects.supervisor import plan, plan_text, read_plan, rules, supervisor_objects
+from mlgen.objects.supervisor import archive, plan, plan_text, read_plan, rules, supervisor_objects
 from mlgen.runtime.plan import Plan, Workload, load
 from mlgen.topology import Hosts, Order, Wait
 from mlgen.version import VERSION

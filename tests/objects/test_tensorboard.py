@@ -5,7 +5,7 @@ from objects.samples import role, topology
 
 from mlgen.jobfile.model import Security, Tensorboard
 from mlgen.kubernetes.pod_security import violations
-from mlgen.objects.services import tensorboard
+from mlgen.objects.network import tensorboard
 
 SELECTOR = {"mlgen.dev/tensorboard": "mnist", "mlgen.dev/role": "tensorboard"}
 BOARD = Tensorboard("/logs")

@@ -10,9 +10,8 @@ from mlgen import validate
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
-from mlgen.objects.notes import notes
-from mlgen.output.manifests import text
-from mlgen.output.summary import heading
+from mlgen.objects import notes
+from mlgen.output.manifests import heading, text
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.result import Foreign
 

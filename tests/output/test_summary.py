@@ -5,7 +5,7 @@ from dataclasses import replace
 from support import ROOT
 
 from mlgen import Options, validate
-from mlgen.output.summary import heading, summary
+from mlgen.output.manifests import heading, summary
 from mlgen.show.page import page
 from mlgen.version import VERSION
 

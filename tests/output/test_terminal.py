@@ -11,7 +11,7 @@ from support import ROOT
 
 from mlgen.cli import main
 from mlgen.documents.files import Text
-from mlgen.output.next_steps import next_steps
+from mlgen.output.manifests import next_steps
 from mlgen.output.problems import Count, Style, github, json_text
 from mlgen.output.problems import text as terminal_text
 from mlgen.output.terminal import UNSAFE

@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from mlgen.output import unified
+from mlgen.output import terminal
+from mlgen.output.terminal import unified
 
 
 def applied(old, diff):
@@ -29,7 +30,7 @@ def applied(old, diff):
 @pytest.mark.parametrize("limit", [0, 3, 8, 100])
 @pytest.mark.parametrize("context", [0, 1, 3])
 def test_a_diff_of_any_size_can_be_applied(limit, context, monkeypatch):
-    monkeypatch.setattr(unified, "DIFF_LINES", limit)
+    monkeypatch.setattr(terminal, "DIFF_LINES", limit)
     random = Random(limit)
     for _ in range(100):
         old = [random.choice("abc") for _ in range(random.randrange(20))]
@@ -37,12 +38,12 @@ def test_a_diff_of_any_size_can_be_applied(limit, context, monkeypatch):
         for _ in range(random.randrange(4)):
             at = random.randrange(len(new) + 1)
             new[at : at + random.randrange(3)] = [random.choice("abcd")] * random.randrange(3)
-        assert applied(old, unified.unified(old, new, context=context)) == new
+        assert applied(old, unified(old, new, context=context)) == new
 
 
 def test_only_the_changed_lines_of_a_long_text_are_replaced(monkeypatch):
-    monkeypatch.setattr(unified, "DIFF_LINES", 1)
+    monkeypatch.setattr(terminal, "DIFF_LINES", 1)
     old = [f"{number}\n" for number in range(9)]
     new = [*old[:4], "x\n", "y\n", *old[6:]]
-    diff = "".join(unified.unified(old, new, context=1))
+    diff = "".join(unified(old, new, context=1))
     assert diff == "@@ -4,4 +4,4 @@\n 3\n-4\n-5\n+x\n+y\n 6\n"

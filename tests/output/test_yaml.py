@@ -17,7 +17,7 @@ from support import FIXTURES, each_file, load_all, rendered
 from mlgen.documents.document import Document
 from mlgen.output import yaml as emit
 from mlgen.output.manifests import text as manifests
-from mlgen.output.nodes import style
+from mlgen.output.yaml import style
 from mlgen.result import Foreign
 
 WORDS = """

@@ -6,7 +6,7 @@ import inspect
 import archives
 import pytest
 
-from mlgen.objects.program import FEATURES, archive
+from mlgen.objects.supervisor import FEATURES, archive
 
 PACKAGE = "mlgen.runtime"
 

@@ -364,7 +364,7 @@ def test_every_python_accepts_certificates_without_key_identifiers(  # noqa: PLR
     if not program:
         missing(f"there is no Python {version} here")
     server.answers.append(answer(JOB))
-    from mlgen.objects.program import archive  # not in the program: see archived.py
+    from mlgen.objects.supervisor import archive  # not in the program: see archived.py
 
     (tmp_path / "supervisor.pyz").write_bytes(archive(archives.plan()))
     command = [program, "-c", REQUESTS, "supervisor.pyz", certificates, str(port), account]

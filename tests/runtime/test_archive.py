@@ -15,7 +15,7 @@ from runtime.test_api import account, answer, certificates, port, server  # noqa
 from support import ROOT, free_ports, missing
 from test_pythons import interpreter
 
-from mlgen.objects.program import FEATURES, archive
+from mlgen.objects.supervisor import FEATURES, archive
 from mlgen.runtime import supervise
 
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")

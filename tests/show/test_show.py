@@ -10,8 +10,8 @@ from mlgen import Options, pipeline, show, validate
 from mlgen.cli import main
 from mlgen.documents.files import Text
 from mlgen.kubernetes.versions import parse
-from mlgen.output.columns import columns, duration, named
 from mlgen.output.manifests import text
+from mlgen.output.terminal import columns, duration, named
 from mlgen.show.defaults import whole
 from mlgen.show.groups import spans
 

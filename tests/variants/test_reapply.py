@@ -5,7 +5,7 @@ from support import each_file, load_all
 
 from mlgen import Options
 from mlgen.documents.files import Text
-from mlgen.output.summary import summary
+from mlgen.output.manifests import summary
 from mlgen.pipeline import render
 
 HEAD = """\

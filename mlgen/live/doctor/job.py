@@ -21,8 +21,8 @@ from mlgen.live import kueue
 from mlgen.live.doctor.report import DATA, Patient, Row, row
 from mlgen.live.kubectl import listed
 from mlgen.objects.placement import is_single_job
-from mlgen.output.columns import counted, named, some
-from mlgen.output.next_steps import file_argument
+from mlgen.output.manifests import file_argument
+from mlgen.output.terminal import counted, named, some
 
 APPLY = ("get", "create", "patch")
 """The verbs of `kubectl apply`."""

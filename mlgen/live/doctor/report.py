@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl
-from mlgen.output.columns import columns
+from mlgen.output.terminal import columns
 from mlgen.resources import table
 from mlgen.result import Rendered
 

@@ -3,7 +3,7 @@
 import pytest
 from support import load
 
-from mlgen.output.ssh_secret import secret
+from mlgen.scaffold import ssh_secret
 
 
 @pytest.mark.needs("ssh-keygen")
@@ -12,7 +12,7 @@ from mlgen.output.ssh_secret import secret
     [(None, {"name": "keys"}), ("team-a", {"name": "keys", "namespace": "team-a"})],
 )
 def test_the_secret_has_a_key_pair_for_the_mpi_operator_s_fields(namespace, metadata):
-    item = load(secret("keys", namespace))
+    item = load(ssh_secret("keys", namespace))
     data = item.pop("stringData")
 
     expected = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth"}
@@ -24,7 +24,7 @@ def test_the_secret_has_a_key_pair_for_the_mpi_operator_s_fields(namespace, meta
 
 @pytest.mark.needs("ssh-keygen")
 def test_every_secret_has_another_key():
-    assert secret("keys", None) != secret("keys", None)
+    assert ssh_secret("keys", None) != ssh_secret("keys", None)
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a b", "a\n", "a" * 254])
@@ -32,7 +32,7 @@ def test_a_name_that_kubernetes_rejects_is_an_error(name, monkeypatch):
     monkeypatch.setenv("PATH", "")  # before ssh-keygen runs
 
     with pytest.raises(ValueError, match="is not a valid name; use lowercase"):
-        secret(name, None)
+        ssh_secret(name, None)
 
 
 def program(folder, text):
@@ -44,7 +44,7 @@ def test_a_missing_ssh_keygen_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(RuntimeError, match="ssh-keygen is not installed; install the OpenSSH"):
-        secret("keys", None)
+        ssh_secret("keys", None)
 
 
 def test_a_failing_ssh_keygen_is_an_error_with_its_output(monkeypatch, tmp_path):
@@ -52,4 +52,4 @@ def test_a_failing_ssh_keygen_is_an_error_with_its_output(monkeypatch, tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(RuntimeError, match=r"^ssh-keygen failed: no entropy$"):
-        secret("keys", None)
+        ssh_secret("keys", None)
