@@ -16,7 +16,7 @@ PAGE = (DOCS / "guides/security.md").read_text()
 RUNS_PROGRAMS = {
     "mlgen/output/spool.py": {"marshal"},  # its own temporary files
     "mlgen/integrations/argocd.py": {"subprocess"},  # kustomize or Helm, in the plugin's container
-    "mlgen/graph/dot.py": {"subprocess"},  # dot, with a graph as its stdin
+    "mlgen/graph.py": {"subprocess"},  # dot, with a graph as its stdin
     "mlgen/live/doctor.py": {"subprocess"},
     "mlgen/live/kubectl.py": {"subprocess"},
     "mlgen/output/ssh_secret.py": {"subprocess"},

@@ -78,9 +78,9 @@ def _missing(jobs: "Sequence[Rendered]", states: "Sequence[JobState]") -> bool:
 
 def _roles(_incomplete: str, files: tuple[str, ...]) -> Iterable[str]:
     """Return completions for --role."""
-    from mlgen.reference import suggestions
+    from mlgen.reference import fields
 
-    return suggestions.roles(files)
+    return fields.roles(files)
 
 
 @click.command("doctor", cls=Command)

@@ -110,7 +110,7 @@ def show(
         raise click.UsageError("--replica, --defaults and --program are mutually exclusive")
     try:
         if program:
-            from mlgen.show.program import sources
+            from mlgen.show import sources
 
             with reading(files) as texts:
                 text = sources(texts)
@@ -161,8 +161,7 @@ def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
       mlgen graph job.yaml -o job.svg     # requires Graphviz
       mlgen graph job.yaml --format dot | dot -Tpng > job.png
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.graph import SUFFIXES, drawing
-    from mlgen.graph.dot import GraphvizError
+    from mlgen.graph import SUFFIXES, GraphvizError, drawing
 
     refuse_inputs([output], [file])
     ending = Path(output).suffix.lower()
