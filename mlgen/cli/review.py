@@ -25,7 +25,7 @@ from mlgen.cli._report import (
     checked,
     findings,
     printed,
-    reading,
+    read_documents,
     refuse_inputs,
     rendered,
     report,
@@ -112,8 +112,7 @@ def show(
         if program:
             from mlgen.show import sources
 
-            with reading(files) as texts:
-                text = sources(texts)
+            text = sources(read_documents(files))
         else:
             from mlgen import show
 
@@ -222,11 +221,11 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     if sides.count("-") > 1:
         raise click.UsageError("only one of OLD and NEW can be -")
     options = Options(**values)
-    with reading(sides[:-1]) as old, reading(sides[-1:]) as new:
-        comparison = checked(
-            lambda: diff.cluster(new, options) if live else diff.files(old, new, options),
-            lambda comparison: comparison.warnings,
-        )
+    old, new = read_documents(sides[:-1]), read_documents(sides[-1:])
+    comparison = checked(
+        lambda: diff.cluster(new, options) if live else diff.files(old, new, options),
+        lambda comparison: comparison.warnings,
+    )
     if comparison.text:
         write_page(comparison.text)
         sys.exit(3)
@@ -253,9 +252,9 @@ def verify(files: tuple[str, ...], kube_version: "KubeVersion", *, only_jobs: bo
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.checks.verify import verify
 
-    with reading(files) as texts:
-        verified = checked(
-            lambda: verify(texts, kube_version, only_jobs=only_jobs),
-            lambda verified: verified.warnings,
-        )
+    texts = read_documents(files)
+    verified = checked(
+        lambda: verify(texts, kube_version, only_jobs=only_jobs),
+        lambda verified: verified.warnings,
+    )
     findings(verified.jobs)
