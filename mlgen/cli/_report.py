@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from mlgen.problems import Problem
     from mlgen.result import Result
 
+    class _Result(Protocol):
+        """The result of an action with warnings."""
+
+        @property
+        def warnings(self) -> Iterable[Problem]: ...
+
+
 T = TypeVar("T")
+W = TypeVar("W", bound="_Result")
 
 LINES = ("text", "github")
 """Problem formats with a line per problem. JSON is one document, printed at the end."""
@@ -176,23 +184,22 @@ def report(problems: "Iterable[Problem]") -> None:
     _reporter().report(problems)
 
 
-def checked(
-    action: Callable[[], T], warnings: "Callable[[T], Iterable[Problem]]" = lambda _: ()
-) -> T:
-    """Return the result of an action, and print its warnings.
+def checked(action: Callable[[], T]) -> T:
+    """Return the result of an action.
 
     If it raises MlgenError, print all problems and exit with status 1.
-
-    Args:
-        action: the work of the command.
-        warnings: returns the warnings of a result. Default: none.
     """
     try:
-        result = action()
+        return action()
     except MlgenError as error:
         report(error.problems)
         sys.exit(1)
-    report(warnings(result))
+
+
+def with_warnings(action: Callable[[], W]) -> W:
+    """Return the result of an action as `checked` does, and print its warnings."""
+    result = checked(action)
+    report(result.warnings)
     return result
 
 

@@ -22,13 +22,13 @@ from mlgen.cli._options import (
     supervisor,
 )
 from mlgen.cli._report import (
-    checked,
     findings,
     printed,
     read_documents,
     refuse_inputs,
     rendered,
     report,
+    with_warnings,
     write,
     write_page,
 )
@@ -222,9 +222,8 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
         raise click.UsageError("only one of OLD and NEW can be -")
     options = Options(**values)
     old, new = read_documents(sides[:-1]), read_documents(sides[-1:])
-    comparison = checked(
-        lambda: diff.cluster(new, options) if live else diff.files(old, new, options),
-        lambda comparison: comparison.warnings,
+    comparison = with_warnings(
+        lambda: diff.cluster(new, options) if live else diff.files(old, new, options)
     )
     if comparison.text:
         write_page(comparison.text)
@@ -253,8 +252,5 @@ def verify(files: tuple[str, ...], kube_version: "KubeVersion", *, only_jobs: bo
     from mlgen.checks.verify import verify
 
     texts = read_documents(files)
-    verified = checked(
-        lambda: verify(texts, kube_version, only_jobs=only_jobs),
-        lambda verified: verified.warnings,
-    )
+    verified = with_warnings(lambda: verify(texts, kube_version, only_jobs=only_jobs))
     findings(verified.jobs)
