@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from mlgen import dialects, frameworks
 from mlgen.documents.document import Document
@@ -16,13 +17,17 @@ from mlgen.rendering import admitted
 from mlgen.result import Options
 
 
-def convert(texts: Iterable[Text], options: Options) -> tuple[str, tuple[Problem, ...]]:
+class Converted(NamedTuple):
+    """The documents as text, and warnings about differences from the operators."""
+
+    text: str
+    warnings: tuple[Problem, ...]
+
+
+def convert(texts: Iterable[Text], options: Options) -> Converted:
     """Return every document: custom resources as job files, all others unchanged.
 
     The options reject the same documents as in `render`.
-
-    Returns:
-        The documents as text, and warnings about differences from the operators.
 
     Raises:
         MlgenError: contains every problem of every text, each with its file and line.
@@ -30,7 +35,7 @@ def convert(texts: Iterable[Text], options: Options) -> tuple[str, tuple[Problem
     collector = Collector()
     converted = [text for _, text in dialects.each(texts, partial(_converted, options), collector)]
     collector.raise_errors()
-    return "".join(converted), collector.problems
+    return Converted("".join(converted), collector.problems)
 
 
 @limited_hints()

@@ -622,8 +622,8 @@ def local() -> dict[str, list[str]]:
         "launch/ranks.py: row.alone": [row["alone"] for row in launchers if row.get("alone")],
         r'launch/role.py: rf"\$[({{]?{name}\b"': [r"\$[({]?A\b"],
         'launch/variables.py: row["pattern"]': [row["pattern"] for row in data(COMMANDS, "calls")],
-        "live/doctor/job.py: starts": [r"(?m)^(?=Error from server|error: |The \w+ \")"],
-        'live/doctor/job.py: each["pattern"]': found_in("kubernetes/doctor.json", keys="pattern"),
+        "live/doctor.py: starts": [r"(?m)^(?=Error from server|error: |The \w+ \")"],
+        'live/doctor.py: each["pattern"]': found_in("kubernetes/doctor.json", keys="pattern"),
         "live/watch.py: pattern": [*watch.COLORS],
         r'reference/pages.py: rf"\b{re.escape(word)}\b"': [r"\ba\b"],
         "variants/name_hash.py: "

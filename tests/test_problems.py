@@ -11,7 +11,7 @@ from support import FIXTURES, ROOT, load_all, without_totals
 from mlgen import bounds, checks
 from mlgen.cli import main
 from mlgen.problems import Problem, did_you_mean, limited_hints
-from mlgen.reference import problem_codes
+from mlgen.reference import rules
 
 INVALID = sorted((ROOT / "fixtures/invalid").glob("*.yaml"))
 
@@ -280,9 +280,9 @@ def codes_of_rows():
 @pytest.mark.slow
 def test_every_code_that_is_used_is_declared_and_explained():
     """mypy checks that codes in the source are declared, but not codes in tables."""
-    declared, of_rows = {*problem_codes.names()}, {*codes_of_rows()}
+    declared, of_rows = {*rules.codes()}, {*codes_of_rows()}
 
-    assert declared == {path.stem for path in problem_codes.FOLDER.glob("*.md")}
+    assert declared == {path.stem for path in rules.FOLDER.glob("*.md")}
     assert declared == of_rows | declared & {*texts()}
 
 

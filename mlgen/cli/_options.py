@@ -168,9 +168,9 @@ def _named_files(context: click.Context) -> tuple[str, ...]:
 
 def _paths(incomplete: str, files: tuple[str, ...]) -> Iterable[str]:
     """Return completions for --set and --matrix."""
-    from mlgen.reference import suggestions
+    from mlgen.reference import fields
 
-    return suggestions.settings(incomplete, files)
+    return fields.settings(incomplete, files)
 
 
 def one_stdin(values: tuple[str, ...]) -> tuple[str, ...]:

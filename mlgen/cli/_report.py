@@ -6,15 +6,14 @@ The options of the set `reporting` control the format of problems. They are in c
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from mlgen.documents.files import documents, parts, size, texts
+from mlgen.documents.files import documents, parts, texts
 from mlgen.output import problems as output
 from mlgen.output.files import conflict, remove_drafts
 from mlgen.output.files import write as write_file
@@ -28,7 +27,15 @@ if TYPE_CHECKING:
     from mlgen.problems import Problem
     from mlgen.result import Result
 
+    class _Result(Protocol):
+        """The result of an action with warnings."""
+
+        @property
+        def warnings(self) -> Iterable[Problem]: ...
+
+
 T = TypeVar("T")
+W = TypeVar("W", bound="_Result")
 
 LINES = ("text", "github")
 """Problem formats with a line per problem. JSON is one document, printed at the end."""
@@ -38,10 +45,6 @@ CHECKS = ("validate", "verify")
 
 OPTIONS = {"form": "problems", "color": "color", "quiet": "quiet", "verbose": "verbose"}
 """Attributes of `_Reporter`, with the name of the option that sets each."""
-
-
-PATIENCE = 1.0
-"""Seconds until a progress bar appears."""
 
 
 @dataclass(slots=True)
@@ -181,23 +184,22 @@ def report(problems: "Iterable[Problem]") -> None:
     _reporter().report(problems)
 
 
-def checked(
-    action: Callable[[], T], warnings: "Callable[[T], Iterable[Problem]]" = lambda _: ()
-) -> T:
-    """Return the result of an action, and print its warnings.
+def checked(action: Callable[[], T]) -> T:
+    """Return the result of an action.
 
     If it raises MlgenError, print all problems and exit with status 1.
-
-    Args:
-        action: the work of the command.
-        warnings: returns the warnings of a result. Default: none.
     """
     try:
-        result = action()
+        return action()
     except MlgenError as error:
         report(error.problems)
         sys.exit(1)
-    report(warnings(result))
+
+
+def with_warnings(action: Callable[[], W]) -> W:
+    """Return the result of an action as `checked` does, and print its warnings."""
+    result = checked(action)
+    report(result.warnings)
     return result
 
 
@@ -218,8 +220,7 @@ def rendered(
         without_totals()
     texts = read(files)
     start = monotonic()
-    with progress(texts, "rendering", _size(texts)) as items:
-        result = pipeline.attempt(items, Options(**values))
+    result = pipeline.attempt(texts, Options(**values))
     others = (part.document.data["kind"] for part in result.others)
     _note_totals(len(result.jobs), result.invalid, others, start)
     report(result.problems if warnings else [each for each in result.problems if not each.warning])
@@ -241,15 +242,13 @@ def printed(files: Sequence[str], values: dict[str, Any], form: "Form") -> "Prin
 
     reporter = _reporter()
     start = monotonic()
-    label = "checking" if form == "verdict" else "rendering"
     has_excerpts = reporter.form == "text" and reporter.style.source
     result = Printed(Walk(Options(**values)), form)
     walk = result.walk
-    with progress(_in_context(_parts(files)), label, size(tuple(files))) as texts:
-        for outcome in walk.outcomes(texts):
-            result.add(outcome)
-            if has_excerpts:
-                reporter.sources += output.excerpts(outcome.text, outcome.problems)
+    for outcome in walk.outcomes(_in_context(_parts(files))):
+        result.add(outcome)
+        if has_excerpts:
+            reporter.sources += output.excerpts(outcome.text, outcome.problems)
     walk.finish()
     _note_totals(walk.jobs, walk.invalid, walk.others, start)
     return result
@@ -299,62 +298,15 @@ def read(files: Iterable[str]) -> "list[Text]":
     return found
 
 
-@contextmanager
-def reading(files: Iterable[str]) -> "Iterator[Iterator[Text]]":
-    """Yield the documents of files, with a progress bar. Keep their texts as `read` does."""
-    texts = read(files)
-    with progress(_documents(texts), "reading", _size(texts)) as documents:
-        yield documents
-
-
-def _documents(texts: "Iterable[Text]") -> "Iterator[Text]":
-    """Yield the text of each document. A text without documents is yielded unchanged."""
-    return (part for text in texts for part in documents(text))
-
-
-def _size(texts: "Iterable[Text]") -> int:
-    """Return the number of characters of texts."""
-    return sum(len(text.text) for text in texts)
+def read_documents(files: Iterable[str]) -> "Iterator[Text]":
+    """Read files as `read` does, and yield each document. A text without documents is yielded."""
+    return (part for text in read(files) for part in documents(text))
 
 
 def hint_at_stdin() -> None:
     """Print a hint that the command waits for stdin, if stdin is a terminal."""
     if _is_terminal(sys.stdin) and not is_quiet():
         click.echo("reading standard input; end it with Ctrl-D", err=True)
-
-
-@contextmanager
-def progress(texts: "Iterable[Text]", label: str, length: int | None) -> "Iterator[Iterator[Text]]":
-    """Yield an iterator over texts. On a terminal, it shows a progress bar after `PATIENCE`.
-
-    Args:
-        texts: texts. The progress is measured in characters.
-        label: the action, such as `rendering`.
-        length: approximate number of characters of all texts; None if unknown.
-    """
-    if not _is_terminal(sys.stderr) or is_quiet():
-        yield iter(texts)
-        return
-    total = {"length": length} if length else {"iterable": iter(int, 1), "show_pos": True}
-    bar: Any = click.progressbar(label=label, file=sys.stderr, **total)
-    start = monotonic()
-    done = 0
-
-    def watched() -> "Iterator[Text]":
-        nonlocal done
-        for text in texts:
-            if done and monotonic() - start > PATIENCE:
-                bar.update(min(done, length or done) - bar.pos)
-            yield text
-            done += len(text.text)
-
-    try:
-        yield watched()
-        if bar.pos:
-            bar.update((length or done) - bar.pos)
-    finally:
-        if bar.pos:
-            bar.render_finish()  # also makes the cursor visible again
 
 
 def refuse_inputs(outputs: Iterable[str | Path], files: Sequence[str]) -> None:

@@ -78,9 +78,9 @@ def _missing(jobs: "Sequence[Rendered]", states: "Sequence[JobState]") -> bool:
 
 def _roles(_incomplete: str, files: tuple[str, ...]) -> Iterable[str]:
     """Return completions for --role."""
-    from mlgen.reference import suggestions
+    from mlgen.reference import fields
 
-    return suggestions.roles(files)
+    return fields.roles(files)
 
 
 @click.command("doctor", cls=Command)
@@ -112,8 +112,7 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
       mlgen doctor job.yaml        # before kubectl apply
       mlgen doctor jobs/ -n vision
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live.doctor import examine
-    from mlgen.live.doctor.report import has_missing, page
+    from mlgen.live.doctor import examine, has_missing, page
 
     jobs = _jobs(files, values) if files else []
     sections = checked(lambda: examine(_cluster(), jobs, __version__, values["kube_version"]))
@@ -263,8 +262,7 @@ def logs(  # noqa: PLR0913 - one for each option
       mlgen logs job.yaml --rank 3 --previous      # before it was restarted
       mlgen logs job.yaml -c wait-for-peers        # the missing peers
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live import replicas
-    from mlgen.live.logs import Follower, Request, print_log
+    from mlgen.live.logs import Follower, Request, find_job, find_replica, print_log
 
     if rank is not None and (role or index is not None):
         raise click.UsageError("--rank and --role are mutually exclusive")
@@ -273,8 +271,8 @@ def logs(  # noqa: PLR0913 - one for each option
     if follow and previous:
         raise click.UsageError("--follow and --previous are mutually exclusive")
     jobs = _jobs([file], values)
-    rendered = checked(lambda: replicas.select(jobs, job))
-    replica = checked(lambda: replicas.find(rendered, rank, role, index))
+    rendered = checked(lambda: find_job(jobs, job))
+    replica = checked(lambda: find_replica(rendered, rank, role, index))
     lines, options = -1 if tail is None else tail, tuple(written_options())
     request = Request(rendered, replica, container, previous, lines, options)
     if follow:

@@ -33,6 +33,7 @@ from mlgen.cli._report import (
     read,
     refuse_inputs,
     report,
+    with_warnings,
     without_totals,
     write,
     write_page,
@@ -250,8 +251,7 @@ def argo(
     form = Form(schedule=cron, step=template, workflow=not no_workflow, **more)
     refuse_inputs([output], files)
     options = Options(**values, workflow=True)
-    parts, _ = checked(lambda: argo(read(files), options, form), lambda result: result[1])
-    write(output, parts)
+    write(output, with_warnings(lambda: argo(read(files), options, form)).parts)
 
 
 @click.command("convert", cls=Command)
@@ -277,5 +277,4 @@ def convert(files: tuple[str, ...], output: str, **values: Any) -> None:
 
     refuse_inputs([output], files)
     options = Options(**values, site=site())
-    text, _ = checked(lambda: convert(read(files), options), lambda result: result[1])
-    write(output, text)
+    write(output, with_warnings(lambda: convert(read(files), options)).text)

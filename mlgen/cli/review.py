@@ -22,13 +22,13 @@ from mlgen.cli._options import (
     supervisor,
 )
 from mlgen.cli._report import (
-    checked,
     findings,
     printed,
-    reading,
+    read_documents,
     refuse_inputs,
     rendered,
     report,
+    with_warnings,
     write,
     write_page,
 )
@@ -110,10 +110,9 @@ def show(
         raise click.UsageError("--replica, --defaults and --program are mutually exclusive")
     try:
         if program:
-            from mlgen.show.program import sources
+            from mlgen.show import sources
 
-            with reading(files) as texts:
-                text = sources(texts)
+            text = sources(read_documents(files))
         else:
             from mlgen import show
 
@@ -161,8 +160,7 @@ def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
       mlgen graph job.yaml -o job.svg     # requires Graphviz
       mlgen graph job.yaml --format dot | dot -Tpng > job.png
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.graph import SUFFIXES, drawing
-    from mlgen.graph.dot import GraphvizError
+    from mlgen.graph import SUFFIXES, GraphvizError, drawing
 
     refuse_inputs([output], [file])
     ending = Path(output).suffix.lower()
@@ -223,11 +221,10 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     if sides.count("-") > 1:
         raise click.UsageError("only one of OLD and NEW can be -")
     options = Options(**values)
-    with reading(sides[:-1]) as old, reading(sides[-1:]) as new:
-        comparison = checked(
-            lambda: diff.cluster(new, options) if live else diff.files(old, new, options),
-            lambda comparison: comparison.warnings,
-        )
+    old, new = read_documents(sides[:-1]), read_documents(sides[-1:])
+    comparison = with_warnings(
+        lambda: diff.cluster(new, options) if live else diff.files(old, new, options)
+    )
     if comparison.text:
         write_page(comparison.text)
         sys.exit(3)
@@ -254,9 +251,6 @@ def verify(files: tuple[str, ...], kube_version: "KubeVersion", *, only_jobs: bo
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.checks.verify import verify
 
-    with reading(files) as texts:
-        verified = checked(
-            lambda: verify(texts, kube_version, only_jobs=only_jobs),
-            lambda verified: verified.warnings,
-        )
+    texts = read_documents(files)
+    verified = with_warnings(lambda: verify(texts, kube_version, only_jobs=only_jobs))
     findings(verified.jobs)

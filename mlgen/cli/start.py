@@ -34,9 +34,9 @@ def _framework_names(_incomplete: str, _files: tuple[str, ...]) -> Iterable[str]
 
 def _topics(incomplete: str, _files: tuple[str, ...]) -> Iterable[str]:
     """Return completions for TOPIC."""
-    from mlgen.reference import suggestions
+    from mlgen.reference import pages
 
-    return suggestions.topics(incomplete)
+    return pages.topics(incomplete)
 
 
 def _kinds(_incomplete: str, _files: tuple[str, ...]) -> Iterable[str]:

@@ -21,7 +21,7 @@ from mlgen.cli._options import (
     strict,
     supervisor,
 )
-from mlgen.cli._report import checked, hint_at_stdin, report, write
+from mlgen.cli._report import checked, hint_at_stdin, report, with_warnings, write
 
 
 class _ForHelm(Command):
@@ -71,8 +71,8 @@ def helm_post_render(**values: Any) -> None:
 
     hint_at_stdin()
     options = Options(**values)
-    parts, _ = checked(lambda: run(standard_input(), options, os.environ), lambda result: result[1])
-    sys.stdout.buffer.writelines(parts)
+    result = with_warnings(lambda: run(standard_input(), options, os.environ))
+    sys.stdout.buffer.writelines(result.parts)
     sys.stdout.buffer.flush()
 
 
@@ -138,10 +138,7 @@ def init(*, only_jobs: bool, strict: bool) -> None:
     """
     from mlgen.integrations import argocd
 
-    checked(
-        lambda: argocd.init(os.environ, only_jobs=only_jobs, strict=strict),
-        lambda warnings: warnings,
-    )
+    report(checked(lambda: argocd.init(os.environ, only_jobs=only_jobs, strict=strict)))
 
 
 @argocd.command("generate", cls=Command)
@@ -156,11 +153,8 @@ def generate(*, only_jobs: bool, strict: bool) -> None:
     """
     from mlgen.integrations import argocd
 
-    parts, _ = checked(
-        lambda: argocd.generate(os.environ, only_jobs=only_jobs, strict=strict),
-        lambda result: result[1],
-    )
-    write("-", parts)
+    result = with_warnings(lambda: argocd.generate(os.environ, only_jobs=only_jobs, strict=strict))
+    write("-", result.parts)
 
 
 @argocd.command("parameters")

@@ -2,7 +2,6 @@
 
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -275,17 +274,6 @@ def parts(names: tuple[str, ...]) -> Iterator[Text]:
     Blank documents are skipped. A file with only blank documents is yielded as an empty text.
     """
     return bounded(read(names, _parts))
-
-
-def size(names: tuple[str, ...]) -> int | None:
-    """Return the number of bytes that `parts` reads; None if it is not known."""
-    try:
-        if "-" in names:
-            status = os.fstat(sys.stdin.fileno())
-            return status.st_size if stat.S_ISREG(status.st_mode) else None
-        return sum(file.stat().st_size for name in names for file in manifests(Path(name)))
-    except (AttributeError, OSError, ValueError):  # reported when the file is read
-        return None
 
 
 def documents(text: Text) -> Iterator[Text]:

@@ -4,7 +4,23 @@ Each passes its tool's input to `mlgen.pipeline`, and returns the output that th
 """
 
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+from mlgen.problems import Problem
+
+
+class Manifests(NamedTuple):
+    """The output for a tool.
+
+    Attributes:
+        parts: parts of YAML.
+        warnings: all warnings.
+    """
+
+    parts: Iterator[str]
+    warnings: tuple[Problem, ...]
 
 
 def file_type(path: str) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 from mlgen import checks
 from mlgen.documents.files import Text
+from mlgen.integrations import Manifests
 from mlgen.jobfile.model import TrainingJob, written
 from mlgen.kubernetes.objects import Identities, Object, keys
 from mlgen.objects import notes, security, supervisor
@@ -71,10 +72,8 @@ class Form:
     fail_fast: bool = False
 
 
-def argo(
-    texts: Iterable[Text], options: Options, form: Form
-) -> tuple[Iterator[str], tuple[Problem, ...]]:
-    """Return the manifests that run the jobs in Argo Workflows, as YAML in parts, and all warnings.
+def argo(texts: Iterable[Text], options: Options, form: Form) -> Manifests:
+    """Return the manifests that run the jobs in Argo Workflows.
 
     Raises:
         MlgenError: there are errors; lists all problems with their locations.
@@ -104,7 +103,7 @@ def argo(
         walk.problems.append(Problem((), message, "no-effect", hint, warning=True))
     Collector(walk.problems).raise_errors()
     output = iter([yaml_text([steps]).removeprefix(START)]) if form.step else printed.texts()
-    return output, tuple(walk.problems)
+    return Manifests(output, tuple(walk.problems))
 
 
 def _is_applied_by_step(item: Object) -> bool:

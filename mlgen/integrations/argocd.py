@@ -38,7 +38,7 @@ from mlgen.documents.files import (
     too_large,
 )
 from mlgen.documents.reader import without_effect
-from mlgen.integrations import file_type
+from mlgen.integrations import Manifests, file_type
 from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.values import mapping
 from mlgen.pipeline import Walk
@@ -282,8 +282,8 @@ def init(
 
 def generate(
     environment: Mapping[str, str], *, only_jobs: bool = False, strict: bool = False
-) -> tuple[Iterator[str], tuple[Problem, ...]]:
-    """Return the manifests of the folder as parts of YAML, which is never empty, and all warnings.
+) -> Manifests:
+    """Return the manifests of the folder, which are never empty.
 
     For the arguments, see `read`.
 
@@ -308,7 +308,7 @@ def generate(
         problems.append(Problem((), message, "no-job", hint))
     if problems:
         raise MlgenError([*warnings, *problems])
-    return result.texts(), warnings
+    return Manifests(result.texts(), warnings)
 
 
 def parameters(environment: Mapping[str, str]) -> str:

@@ -21,6 +21,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from mlgen import dialects
 from mlgen.documents.chunks import chunks, is_blank
@@ -93,18 +94,22 @@ LOG_NAME = ("mlgen", "last-error.txt")
 """The folder and the file below the user's cache folder."""
 
 
+class PostRendered(NamedTuple):
+    """The manifests of a chart in parts, and all warnings."""
+
+    parts: Sequence[bytes]
+    warnings: tuple[Problem, ...]
+
+
 def post_render(
     lines: Iterable[bytes], options: Options, environ: Mapping[str, str] | None = None
-) -> tuple[Sequence[bytes], tuple[Problem, ...]]:
+) -> PostRendered:
     """Return the manifests of a chart with every job replaced by its manifests.
 
     Args:
         lines: the manifests that Helm passes on stdin, with line ends.
         options: the options for rendering.
         environ: the environment of Helm.
-
-    Returns:
-        The output in parts, and all warnings.
 
     Raises:
         MlgenError: the chart has no manifests, or jobs have errors; lists all problems.
@@ -129,7 +134,7 @@ def post_render(
         walk.problems += severe(problems, strict=options.strict)
     if walk.has_errors:
         raise MlgenError(walk.problems)
-    return walk.spool, tuple(walk.problems)
+    return PostRendered(walk.spool, tuple(walk.problems))
 
 
 def _in_context(
@@ -340,9 +345,7 @@ def _is_stored() -> bool:
     return False
 
 
-def run(
-    lines: Iterable[bytes], options: Options, environ: Mapping[str, str]
-) -> tuple[Sequence[bytes], tuple[Problem, ...]]:
+def run(lines: Iterable[bytes], options: Options, environ: Mapping[str, str]) -> PostRendered:
     """Call `post_render`, and report its exceptions with `report_failure`."""
     try:
         return post_render(lines, options, environ)

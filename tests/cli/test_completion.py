@@ -7,7 +7,7 @@ from support import ROOT
 
 from mlgen import frameworks
 from mlgen.cli import COMMANDS, main
-from mlgen.reference import problem_codes, rules
+from mlgen.reference import rules
 
 PS = "fixtures/tensorflow-ps.yaml"
 SHELLS = {"bash": "complete -o nosort", "fish": "complete --no-files", "zsh": "#compdef mlgen"}
@@ -48,8 +48,8 @@ def test_files():
 def test_topics():
     assert complete("explain ") == [
         *frameworks.names(),
-        *problem_codes.names(),
-        *rules.named(),
+        *rules.codes(),
+        *rules.by_name(),
         *["apiVersion", "kind", "metadata", "spec"],
     ]
     assert complete("explain pyt") == ["pytorch"]

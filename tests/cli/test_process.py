@@ -1,7 +1,6 @@
 """The end of commands that are interrupted or cannot write their output. See also test_terminal."""
 
 import errno
-import io
 import json
 import os
 import signal
@@ -13,7 +12,6 @@ from click.testing import CliRunner
 from support import ROOT
 
 from mlgen.cli import COMMANDS, _report, main
-from mlgen.documents.files import Text
 
 FILE = ["job.yaml"]
 REQUIRED = {
@@ -35,7 +33,6 @@ def terminal(monkeypatch):
     """Makes every stream report that it is a terminal."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(_report, "_is_terminal", lambda stream: stream is not None)
-    monkeypatch.setattr(_report, "PATIENCE", 0)
     monkeypatch.delenv("CI", raising=False)
     return lambda *words, **streams: CliRunner().invoke(
         main, list(map(str, words)), catch_exceptions=False, **streams
@@ -129,32 +126,6 @@ def test_a_build_has_no_next_command(terminal):
 
 def test_standard_input_is_not_there_for_the_next_command(terminal):
     assert terminal("render", "-", input=(ROOT / GOOD).read_text()).stderr.count("\n") == 1
-
-
-def test_progress_goes_on_to_the_end(terminal):
-    shown = terminal("validate", GOOD, BAD, GOOD.replace("single", "ps")).stderr
-
-    assert "checking" in shown
-    assert "3 files, 3 jobs, 2 problems\n" in shown
-
-
-def test_the_progress_bar_ends_if_the_work_fails(monkeypatch):
-    monkeypatch.setattr(_report, "_is_terminal", lambda _: True)
-    monkeypatch.setattr(_report, "PATIENCE", 0)
-    stderr = io.StringIO()
-    stderr.isatty = lambda: True
-    monkeypatch.setattr(sys, "stderr", stderr)
-
-    def work():
-        with _report.progress([Text("a", "x")] * 3, "reading", 3) as texts:
-            for number, _ in enumerate(texts):
-                if number == 2:
-                    raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
-
-    assert stderr.getvalue().endswith("\x1b[?25h\n")  # the cursor is visible again
 
 
 WRITING = """

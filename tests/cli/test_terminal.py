@@ -33,14 +33,10 @@ spec:
 """A job file with an escape sequence, wide characters and a mark that reverses the text."""
 
 
-NO_PROGRESS = "import mlgen.cli._report as report\nreport.PATIENCE = 3600"
-"""Keeps slow machines from changing the output."""
-
-
 class Terminal:
     """A process on a terminal of 100 columns: stderr, and optionally its other streams."""
 
-    def __init__(self, *words, code=NO_PROGRESS, **streams):
+    def __init__(self, *words, code="", **streams):
         self.master, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "CI")}
@@ -148,33 +144,6 @@ def test_render_names_the_next_commands(words, commands):
 
     expected = "".join(["next:\n", *(f"  {command}\n" for command in commands)])
     assert (0, expected) == (status, shown)
-
-
-def test_progress_is_shown_if_it_takes_long():
-    code = "import mlgen.cli._report as report\nreport.PATIENCE = 0"
-    files = [JOB, str(ROOT / "fixtures/jax.yaml"), str(ROOT / "fixtures/xgboost.yaml")]
-
-    status, shown = Terminal("validate", *files, code=code, stdout=subprocess.DEVNULL).end()
-
-    assert 0 == status
-    assert re.search(r"checking  \[#+-+\] +[3-5]\d%", shown)
-    assert re.search(r"checking  \[#+\] +100%", shown)
-    assert shown.endswith("3 files, 3 jobs\n")
-
-
-@pytest.mark.slow
-def test_progress_of_a_stream_has_no_end_and_verify_reads_first(tmp_path):
-    code = "import mlgen.cli._report as report\nreport.PATIENCE = 0"
-    (tmp_path / "others.yaml").write_text("---\napiVersion: v1\nkind: Secret\n" * 9)
-    stream = subprocess.Popen(["cat", JOB, "others.yaml"], stdout=subprocess.PIPE)
-    streams = {"stdin": stream.stdout, "stdout": subprocess.DEVNULL}
-
-    _, rendering = Terminal("render", "-", code=code, **streams).end()
-    _, reading = Terminal("verify", "others.yaml", code=code, stdout=subprocess.DEVNULL).end()
-
-    assert re.search(r"rendering  \[[#-]+\] +\d+", rendering)
-    assert rendering.endswith("1 job, 9 other objects (Secret)\n")
-    assert re.search(r"reading  \[#+-+\] +\d+%", reading)
 
 
 def test_a_person_is_told_that_standard_input_is_read_and_can_interrupt_it():

@@ -11,8 +11,14 @@ from mlgen.diff.compare import (
     select,
     three_way_fields,
 )
-from mlgen.diff.effects import effects, readers
-from mlgen.diff.report import change_lines, delete_job, delete_objects, kind_argument
+from mlgen.diff.report import (
+    change_lines,
+    delete_job,
+    delete_objects,
+    effects,
+    kind_argument,
+    readers,
+)
 from mlgen.kubernetes.updates import Change, Update, rejected
 
 JOB = {"mlgen.dev/job": "mnist"}

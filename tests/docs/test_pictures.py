@@ -6,9 +6,8 @@ import re
 from pages import DOCS, pictures
 from recording import PATH, recording
 
-from mlgen import validate
-from mlgen.graph import dot
-from mlgen.graph.model import picture
+from mlgen import graph, validate
+from mlgen.graph import picture
 
 
 def texts(svg):
@@ -21,7 +20,7 @@ def expected(job):
     """Return the titles and labels of a graph, as `texts` does."""
     shown = picture(job)
     boxes = [*shown.roles, *shown.others, *([shown.supervisor] if shown.supervisor else [])]
-    arrows = re.findall(r"(\w+) -> (\w+)", dot.dot(shown))
+    arrows = re.findall(r"(\w+) -> (\w+)", graph.dot(shown))
     return sorted(
         [
             *(text for box in boxes for text in (box.name, *box.texts)),
@@ -43,7 +42,7 @@ def drawn_boxes(svg):
 def expected_boxes(job):
     """Return the boxes of a graph, as `drawn_boxes` does."""
     shape = r'^ +(\w+) \[label=.* style=(\S+) fillcolor="(.*?)" color="(.*?)"(.*)\]$'
-    found = re.findall(shape, dot.dot(picture(job)), re.MULTILINE)
+    found = re.findall(shape, graph.dot(picture(job)), re.MULTILINE)
     return {n: (fill, color, "dash" in style, "width" in w) for n, style, fill, color, w in found}
 
 

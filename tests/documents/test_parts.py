@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mlgen import dialects
 from mlgen.documents.chunks import chunks, split
-from mlgen.documents.files import Text, documents, parts, size, texts
+from mlgen.documents.files import Text, documents, parts, texts
 from mlgen.documents.reader import read_documents
 
 FILES = {
@@ -50,7 +50,6 @@ def test_documents_one_by_one_are_those_of_the_whole_file(name, tmp_path, monkey
 
     assert expected == [one for part in parts((name,)) for one in facts(part)]
     assert expected == [one for part in documents(whole) for one in facts(part)]
-    assert size((name,)) == len(FILES[name])
 
 
 def test_only_the_document_that_is_not_text_is_a_problem(tmp_path, monkeypatch):
@@ -71,7 +70,6 @@ def test_what_cannot_be_read_is_a_problem(tmp_path, monkeypatch):
 
     assert list(texts(names)) == list(parts(names))
     assert all(text.problem for text in parts(names))
-    assert [None, None] == [size(names[:1]), size(("-",))]
 
 
 @given(st.lists(PIECES).map("".join))

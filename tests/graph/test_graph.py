@@ -9,10 +9,9 @@ from click.testing import CliRunner
 from support import ROOT, each_file
 
 from mlgen import Options, validate
+from mlgen import graph as graphviz
 from mlgen.cli import main
-from mlgen.graph import dot as graphviz
-from mlgen.graph import drawing
-from mlgen.graph.model import Arrow, Box, Picture, picture
+from mlgen.graph import Arrow, Box, Picture, drawing, picture
 
 
 def jobs(name, **options):

@@ -6,7 +6,7 @@ import pytest
 from support import ROOT
 
 from mlgen import validate
-from mlgen.live import logs, replicas
+from mlgen.live import logs
 from mlgen.live.kubectl import KubectlError, Outcome, failure
 from mlgen.live.state import snapshot
 from mlgen.problems import MlgenError
@@ -43,34 +43,34 @@ def fixture(name):
     ],
 )
 def test_by_default_it_is_rank_0_or_the_deciding_replica(name, replica):
-    assert replica == str(replicas.find(fixture(name), None, None, None))
+    assert replica == str(logs.find_replica(fixture(name), None, None, None))
 
 
 def test_a_rank_is_that_of_its_own_job():
     job = fixture("pytorch-ranks")
 
     assert {"master-0": 0, "worker-0": 1, "worker-1": 2} == {
-        str(each): each.rank for each in replicas.replicas(job)
+        str(each): each.rank for each in logs.replicas(job)
     }
-    assert "worker-1" == str(replicas.by_rank(job, 2))
+    assert "worker-1" == str(logs.by_rank(job, 2))
 
 
 def test_a_merged_role_of_which_each_replica_has_a_job():
     job = fixture("pytorch-host-network")
 
-    found = [replicas.by_index(job, "worker", index) for index in (0, 1)]
+    found = [logs.by_index(job, "worker", index) for index in (0, 1)]
     assert ["rank-1", "rank-2"] == list(map(str, found))
 
 
 def test_replicas_that_the_program_starts_itself():
     with pytest.raises(MlgenError, match="has no rendered replicas; the program creates them"):
-        replicas.by_index(fixture("resources/elasticdl-elasticaijob-v1"), "worker", 0)
+        logs.by_index(fixture("resources/elasticdl-elasticaijob-v1"), "worker", 0)
 
 
 @pytest.mark.parametrize("name", ["tensorflow-ps", "horovod", "pytorch-elastic", "ray"])
 def test_ranks_that_are_given_at_run_time(name):
     with pytest.raises(MlgenError, match=r"have no ranks before they start; use --role and"):
-        replicas.find(fixture(name), 0, None, None)
+        logs.find_replica(fixture(name), 0, None, None)
 
 
 def test_roles_that_were_merged(cluster, run):
@@ -129,7 +129,7 @@ def test_one_of_several_jobs(cluster, run, tmp_path):
 def test_a_replica_with_a_stateful_set_of_its_own():
     """Its pod has the index 0, regardless of the replica's index."""
     (job,) = validate(ROOT / "fixtures/mpi-host-network.yaml").jobs
-    replica = replicas.by_index(job, "worker", 1)
+    replica = logs.by_index(job, "worker", 1)
     name, labels = f"{job.job.name}-worker-1", {"mlgen.dev/job": job.job.name}
     own = {"labels": labels, "creationTimestamp": "2026"}
     of_pod = {**labels, "apps.kubernetes.io/pod-index": "0"}

@@ -6,7 +6,7 @@ from support import ROOT
 
 from mlgen import Options, validate
 from mlgen.output.manifests import heading, summary
-from mlgen.show.page import page
+from mlgen.show.job import page
 from mlgen.version import VERSION
 
 

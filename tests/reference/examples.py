@@ -8,9 +8,9 @@ import subprocess
 from click.testing import CliRunner
 
 from mlgen.cli import main
-from mlgen.reference import problem_codes
+from mlgen.reference import rules
 
-PROBLEM = re.compile(rf".* \[({'|'.join(problem_codes.names())})\]")
+PROBLEM = re.compile(rf".* \[({'|'.join(rules.codes())})\]")
 
 
 def codes(messages):

@@ -10,8 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from mlgen.flow import flow
 from mlgen.jobfile.schema import meanings
 from mlgen.jobfile.validation import EXCUSABLE_ERRORS
-from mlgen.reference import fields, problem_codes, rules
-from mlgen.reference.facts import facts
+from mlgen.reference import fields, rules
+from mlgen.reference.pages import facts
 from mlgen.topology import INDEX
 
 
@@ -30,7 +30,7 @@ def _environment():
         "anchor": _anchor,
         "cell": cell,
         "cells": lambda texts: ", ".join(map(cell, texts)),
-        "command": problem_codes.COMMAND,
+        "command": rules.COMMAND,
         "explained": _explained,
         "flow": flow,
         "id": _id,
@@ -85,7 +85,7 @@ def problems_page(formats):
     Args:
         formats: the same problem in each format, by name. `yaml` is the job file.
     """
-    codes = [problem_codes.explanation(name) for name in problem_codes.names()]
+    codes = [rules.explanation(name) for name in rules.codes()]
     return _filled(
         "problems.md",
         codes=codes,
@@ -98,7 +98,7 @@ def problems_page(formats):
 def rules_page():
     """Return the page of all rules, each below the code of its first problem."""
     groups = {}
-    for rule in rules.named().values():
+    for rule in rules.by_name().values():
         groups.setdefault(rules.problems_of(rule)[0].code, []).append(rule)
     groups = dict(sorted(groups.items()))
     return _filled("rules.md", groups=groups)

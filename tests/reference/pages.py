@@ -13,7 +13,7 @@ from reference.python_page import python_page
 
 from mlgen import frameworks
 from mlgen.cli import main
-from mlgen.reference import problem_codes
+from mlgen.reference import rules
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
@@ -25,11 +25,11 @@ MESSAGES = re.compile(r"(?<=```text\n).*?(?=```\n)", re.DOTALL)
 def code_files(folder):
     """Return the file of each problem code, with the messages of its wrong example."""
     files = {}
-    for code in problem_codes.names():
-        path = problem_codes.FOLDER / f"{code}.md"
+    for code in rules.codes():
+        path = rules.FOLDER / f"{code}.md"
         place = folder / code
         place.mkdir()
-        text = messages(problem_codes.explanation(code).wrong, place)
+        text = messages(rules.explanation(code).wrong, place)
         files[path] = MESSAGES.sub(lambda _, text=text: text, path.read_text(), count=1)
     return files
 
@@ -52,7 +52,7 @@ def pages(_folder=None):
 
 def _formats():
     """Return the output of `mlgen validate` for an invalid job, by problem format."""
-    example = problem_codes.explanation("unknown-role").wrong
+    example = rules.explanation("unknown-role").wrong
     options = {
         "text": [],
         "terminal": ["--color", "always"],

@@ -103,9 +103,9 @@ def test_a_code_lists_its_rules():
 
 
 def test_a_topic_may_be_a_code_and_a_rule(monkeypatch):
-    named = rules.named()
+    named = rules.by_name()
     named["launch"] = named["same-rank"]
-    monkeypatch.setattr(rules, "named", lambda: named)
+    monkeypatch.setattr(rules, "by_name", lambda: named)
 
     assert explain("launch").stdout.endswith("\n\n" + explain("same-rank").stdout)
 

@@ -6,8 +6,8 @@ from reference.pages import MESSAGES, pages
 from reference.python_page import FUNCTIONS, VALUES, described, properties, sections
 
 import mlgen
-from mlgen.reference import problem_codes
-from mlgen.reference.problem_codes import explanation
+from mlgen.reference import rules
+from mlgen.reference.rules import explanation
 
 
 @pytest.mark.slow
@@ -18,7 +18,7 @@ def test_the_pages_are_up_to_date():
 
 def test_the_examples_of_all_codes_are_right(tmp_path):
     """To update the messages, run .ci/reference."""
-    for code in problem_codes.names():
+    for code in rules.codes():
         example = explanation(code)
         wrong, right = tmp_path / f"{code}-wrong", tmp_path / f"{code}-right"
         wrong.mkdir()
@@ -32,12 +32,12 @@ def test_the_examples_of_all_codes_are_right(tmp_path):
 
 
 def test_every_code_says_what_it_means_and_what_to_do():
-    for code in problem_codes.names():
+    for code in rules.codes():
         text = explanation(code)
 
         assert text.meaning.endswith(".")
         assert text.remedy.endswith(".")
-        assert len(MESSAGES.findall((problem_codes.FOLDER / f"{code}.md").read_text())) == 1
+        assert len(MESSAGES.findall((rules.FOLDER / f"{code}.md").read_text())) == 1
 
 
 @pytest.mark.parametrize("name", mlgen.__all__)

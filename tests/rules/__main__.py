@@ -71,7 +71,7 @@ def main():
 
     words = arguments()
     folders = {name: Path(name) for name in words.fired or ()} or FOLDERS
-    named = rules.named()
+    named = rules.by_name()
     if words.rule and words.rule not in named:
         sys.exit(f'there is no rule "{words.rule}"')
     inputs = [

@@ -17,7 +17,7 @@ from mlgen.output.problems import Style, text
 from mlgen.reference import fields, rules
 from mlgen.rules import Rules, job_file
 
-RULES = rules.named()
+RULES = rules.by_name()
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -1,11 +1,15 @@
-"""A rendered job → the boxes and arrows of its picture, equal for all formats.
+"""A rendered job → a picture: roles, their waits, addresses, the supervisor, storage.
 
-Equal replicas are one box, so a picture has as many boxes for 300 replicas as for 3. If a role
-waits for its own replicas, its box contains a line about it.
+The boxes and arrows are equal for all formats. Equal replicas are one box, so a picture has as many
+boxes for 300 replicas as for 3. If a role waits for its own replicas, its box contains a line about
+it. Formats: Mermaid, a graph in Graphviz's language (https://graphviz.org/doc/info/lang.html), and
+an SVG that Graphviz's program `dot` draws.
 """
 
+import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+import subprocess
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
@@ -14,10 +18,49 @@ from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_resources import GPU
 from mlgen.objects.labels import JOB, config_name
 from mlgen.output.manifests import required, span
-from mlgen.output.terminal import template_text
+from mlgen.output.terminal import safe, template_text
 from mlgen.result import Rendered
 from mlgen.show.groups import Group, groups, ranked, referred, stored
 from mlgen.topology import Topology, Wait
+
+Format = Literal["mermaid", "dot", "svg"]
+
+SUFFIXES: dict[str, Format] = {
+    ".mmd": "mermaid",
+    ".mermaid": "mermaid",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".svg": "svg",
+}
+"""The suffixes of file names → the format of such a file."""
+
+ENTITIES = str.maketrans(
+    {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "%": "#37;", "`": "#96;"}
+)
+"""Characters that Mermaid interprets, even in quotes → entities.
+
+They start entities, tags, `%%{directives}%%` and Markdown:
+https://mermaid.js.org/syntax/flowchart.html
+"""
+
+
+def drawing(rendered: Rendered, form: Format) -> str:
+    """Return the picture of a job as text in a format.
+
+    Raises:
+        GraphvizError: the format needs Graphviz, which is not installed or fails.
+    """
+    drawn = picture(rendered)
+    if form == "mermaid":
+        title = safe(drawn.title)
+        return template_text("graph/mermaid.txt", picture=drawn, title=title, text=_mermaid_text)
+    return dot(drawn) if form == "dot" else svg(drawn)
+
+
+def _mermaid_text(lines: Iterable[str], between: str = "") -> str:
+    """Return lines of a box, with entities for the characters that Mermaid interprets."""
+    return between.join(safe(line).translate(ENTITIES) for line in lines)
+
 
 Shape = Literal["Job", "StatefulSet", "supervisor", "service", "storage"]
 
@@ -260,3 +303,61 @@ def _used(group: Group) -> Iterator[tuple[str, str, str]]:
     for source in (*variables, *(group.main.get("envFrom") or ())):
         for kind, reference in referred(source):
             yield kind, str(reference.get("name", "")), ""
+
+
+LONGEST = 200_000
+"""The maximum length of a graph in characters, about a thousand boxes. The time of `dot` grows with
+the square of the length."""
+
+SECONDS = 30.0
+"""The time limit for `dot`, in seconds."""
+
+INSTALL = "install Graphviz: apt-get install graphviz, or brew install graphviz"
+
+ELSE = "use --format mermaid or dot"
+
+
+class GraphvizError(Exception):
+    """Graphviz cannot draw a picture; the message contains the reason and the fix."""
+
+
+def dot(picture: Picture) -> str:
+    """Return the graph of a picture."""
+    return template_text("graph/dot.txt", picture=picture, quoted=_quoted)
+
+
+def svg(picture: Picture) -> str:
+    """Return a picture as SVG, drawn by the installed version of Graphviz.
+
+    Raises:
+        GraphvizError: `dot` is not installed, fails, or takes too long.
+    """
+    graph = dot(picture)
+    if len(graph) > LONGEST:
+        raise GraphvizError(f"the graph is too large to draw; {ELSE}")
+    try:
+        process = subprocess.run(
+            ["dot", "-Tsvg"],  # noqa: S607 - dot from the user's PATH
+            input=graph.encode(),
+            capture_output=True,
+            check=False,
+            timeout=SECONDS,
+        )
+    except OSError as error:
+        raise GraphvizError(f"dot cannot be run: {error.strerror}; {INSTALL}") from None
+    except subprocess.TimeoutExpired:
+        raise GraphvizError(f"dot did not finish within {SECONDS:.0f} seconds; {ELSE}") from None
+    if process.returncode:
+        reason = safe(process.stderr.decode(errors="replace").strip())
+        raise GraphvizError(f"dot failed: {reason or f'status {process.returncode}'}; {ELSE}")
+    return process.stdout.decode()
+
+
+def _quoted(*lines: str) -> str:
+    r"""Return lines as a quoted string of Graphviz.
+
+    Its escapes for `"`, `\` and line breaks are the same as in JSON. Graphviz expands HTML
+    entities in it, but never reads a quoted string as an HTML-like label.
+    """
+    text = "\n".join(map(safe, lines)).replace("&", "&amp;")
+    return json.dumps(text, ensure_ascii=False)

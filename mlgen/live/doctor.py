@@ -1,6 +1,9 @@
-"""Check a job in the cluster: permissions, prerequisites, quotas, Kueue's queue, a dry run.
+"""mlgen doctor: check this machine and the cluster for everything that jobs need.
 
-`mlgen.checks.prerequisites` lists the prerequisites: Secrets and their keys,
+The result of a check is a row with a level, a subject and a hint. The texts are in
+`schemas/kubernetes/doctor.json`.
+
+`mlgen.checks.prerequisites` lists the prerequisites of a job: Secrets and their keys,
 PersistentVolumeClaims, classes, queues and schedulers. The devices of the nodes are also checked.
 One kubectl command checks all permissions by SelfSubjectAccessReviews, which the API server does
 not store (see `kubectl auth can-i`). The dry run runs the API server's validation and admission
@@ -8,21 +11,42 @@ policies. PodSecurity, LimitRanges and quotas check one pod of each workload.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 """
 
+import json
+import platform
 import re
 import shlex
+import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any, NamedTuple
 
 from mlgen.checks import prerequisites
 from mlgen.checks.pods import title, workloads
 from mlgen.checks.prerequisites import CLUSTER_SCOPED, GATE, GATES, SCHEDULER, Prerequisite
 from mlgen.kubernetes import pod_resources, references
 from mlgen.kubernetes.objects import Object, group_of
+from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
 from mlgen.live import kueue
-from mlgen.live.doctor.report import DATA, Patient, Row, row
-from mlgen.live.kubectl import listed
+from mlgen.live.kubectl import CAUSES, NO_SERVER, Kubectl, KubectlError, failure, listed
 from mlgen.objects.placement import is_single_job
 from mlgen.output.manifests import file_argument
-from mlgen.output.terminal import counted, named, some
+from mlgen.output.terminal import columns, counted, named, some
+from mlgen.resources import table
+from mlgen.result import Rendered
+
+DATA: dict[str, Any] = table("kubernetes/doctor")
+
+TOOL_SECONDS = 10.0
+
+DNS = "kube-system"
+"""The namespace of the cluster's DNS, except in OpenShift:
+https://kubernetes.io/docs/tasks/administer-cluster/dns-debugging-resolution/."""
+
+DNS_PORT = 53
+
+ENFORCE = "pod-security.kubernetes.io/enforce"
+"""https://kubernetes.io/docs/concepts/security/pod-security-admission/"""
 
 APPLY = ("get", "create", "patch")
 """The verbs of `kubectl apply`."""
@@ -59,6 +83,204 @@ https://kubernetes.io/docs/reference/access-authn-authz/rbac/#restrictions-on-ro
 
 NOT_YET = ("serviceAccountName", "priorityClassName", "runtimeClassName", "schedulingGates")
 """Pod fields that refer to objects not created by a dry run, or reported in their own row."""
+
+
+class Row(NamedTuple):
+    """The result of one check.
+
+    Attributes:
+        level: ok, note, warning or missing.
+        subject: the checked object or program: `Secret bert-keys`.
+        text: the result, and a hint: a command or a sentence.
+    """
+
+    level: str
+    subject: str
+    text: str
+
+
+Section = tuple[str, list[Row]]
+"""A title, and the rows about the cluster or one job."""
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A job, and access to its cluster and namespace.
+
+    Attributes:
+        rendered: the job.
+        kubectl: reads the cluster.
+        namespace: the job's namespace, or else the namespace of kubectl's context.
+        exists: False if the namespace does not exist.
+        served: the API server's resources with their groups: `jobs.batch`.
+    """
+
+    rendered: Rendered
+    kubectl: Kubectl
+    namespace: str
+    exists: bool
+    served: frozenset[str]
+
+    def objects(self, *words: str) -> list[Object] | None:
+        """Return objects of the namespace; None if the user may not read them."""
+        return self.kubectl.readable(*words, namespace=self.namespace)
+
+
+def row(key: str, /, **values: object) -> Row:
+    """Return a row of `doctor.json` with its values. Without a hint, the colon is omitted."""
+    level, subject, text = DATA["rows"][key]
+    return Row(level, subject.format(**values), text.format(**values).removesuffix(": "))
+
+
+def page(sections: Sequence[Section]) -> str:
+    """Return the output of `mlgen doctor`."""
+    tables = ["\n".join([title, *columns(rows, "  ")]) for title, rows in sections]
+    return "\n\n".join(tables) + "\n"
+
+
+def has_missing(sections: Iterable[Section]) -> bool:
+    """Return whether a row has the level `missing`."""
+    return any(each.level == "missing" for _, rows in sections for each in rows)
+
+
+def examine(
+    kubectl: Kubectl, jobs: Sequence[Rendered], version: str, target: KubeVersion
+) -> list[Section]:
+    """Return the rows about this machine and the cluster, and about each job.
+
+    Args:
+        kubectl: reads the cluster.
+        jobs: the jobs to check; () to check only the machine and the cluster.
+        version: the version of mlgen.
+        target: the version of Kubernetes that manifests are rendered for.
+
+    Raises:
+        KubectlError: kubectl fails unexpectedly.
+    """
+    rows = [] if jobs else list(programs(version))
+    try:
+        rows += versions(kubectl, target)
+    except KubectlError as error:
+        if error.cause == "missing":
+            return [("this machine", [*rows, row("no kubectl", message=error.message)])]
+        if error.cause not in NO_SERVER:
+            raise
+        rows.append(row("no server", message=error.message, hint=CAUSES[error.cause]["hint"]))
+    title = "the cluster" if jobs else "this machine and the cluster"
+    sections = [(title, rows)]
+    if has_missing(sections):
+        return [("this machine and the cluster", rows)]
+    # Every user may read this list. It includes all custom resources.
+    outcome = kubectl.outcome("api-resources", "-o", "name")
+    if not outcome.stdout.strip():  # it also fails if one aggregated API does not respond
+        raise failure(outcome)
+    served = frozenset(outcome.stdout.split())
+    rows += _dns(kubectl)
+    rows += [] if jobs else apis(served)
+    words = ("config", "view", "--minify", "-o", "jsonpath={..namespace}")
+    context = kubectl.outcome(*words).stdout.strip() or "default"
+    for job in jobs:
+        namespace = job.job.namespace or context
+        title = f"{job.job.name} in namespace {namespace}"
+        sections.append((title, list(_of_job(kubectl, job, namespace, served))))
+    return sections
+
+
+def _dns(kubectl: Kubectl) -> Iterator[Row]:
+    """Yield a note if kube-system has no Service with the DNS port."""
+    found = kubectl.readable("get", "services", namespace=DNS)
+    ports = [port["port"] for each in found or () for port in each["spec"].get("ports") or ()]
+    if found is not None and DNS_PORT not in ports:
+        yield row("no DNS", namespace=DNS, port=DNS_PORT)
+
+
+def _of_job(
+    kubectl: Kubectl, rendered: Rendered, name: str, served: frozenset[str]
+) -> Iterator[Row]:
+    """Yield the rows about a job in a namespace."""
+    found = kubectl.readable("get", "namespace", name, "--ignore-not-found")
+    patient = Patient(rendered, kubectl, name, found != [], served)
+    if not patient.exists:
+        yield row("no namespace", name=name, quoted=quote(name))
+    yield from rights(patient)
+    if found is None:
+        yield row("unreadable namespace", name=name)
+    for each in found or ():
+        level = (each["metadata"].get("labels") or {}).get(ENFORCE)
+        yield row("secured namespace" if level else "namespace", name=name, level=level)
+    yield from needs(patient)
+    yield from queue(patient)
+    yield from devices(patient)
+    if patient.exists:
+        yield from quotas(patient)
+        yield from dry_run(patient)
+
+
+def programs(version: str) -> Iterator[Row]:
+    """Yield a row for mlgen and for each tool other than kubectl."""
+    yield row("mlgen", version=version, python=platform.python_version())
+    for tool in DATA["tools"]:
+        found = _version(tool["command"])
+        yield row("tool" if found else "no tool", version=found, **tool)
+
+
+def _version(command: Sequence[str]) -> str:
+    """Return the first line of a command's output; "" if it fails."""
+    try:
+        process = subprocess.run(  # noqa: S603 - one of the table
+            command, capture_output=True, text=True, check=False, timeout=TOOL_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    lines = process.stdout.strip().splitlines()
+    return lines[0].strip() if lines and not process.returncode else ""
+
+
+def versions(kubectl: Kubectl, target: KubeVersion) -> list[Row]:
+    """Return the versions of kubectl and the API server, compared with `--kube-version`.
+
+    Raises:
+        KubectlError: kubectl is not installed, or prints no JSON.
+    """
+    outcome = kubectl.outcome("version", "-o", "json")
+    try:
+        document = json.loads(outcome.stdout)
+    except ValueError:
+        raise failure(outcome) from None
+    client, present = (document.get(f"{side}Version", {}) for side in ("client", "server"))
+    of_client = row("kubectl", version=client.get("gitVersion", "?"))
+    if present:
+        return [of_client, server(str(present["gitVersion"]), target)]
+    hint = CAUSES["unreachable"]["hint"]
+    return [of_client, row("no server", message=outcome.message, hint=hint)]
+
+
+def server(text: str, target: KubeVersion) -> Row:
+    """Return the row that compares the API server's version with the target version.
+
+    Args:
+        text: the version that the API server reports.
+        target: the version that manifests are rendered for.
+    """
+    try:
+        version = parse(text)
+    except ValueError:
+        return row("unknown server", version=text, first=SUPPORTED[0], last=SUPPORTED[-1])
+    name = "older server" if version < target else "server"
+    return row(name, version=text, target=target, minor=version)
+
+
+def apis(served: frozenset[str]) -> Iterator[Row]:
+    """Yield a row for each optional API: whether the cluster serves it.
+
+    Args:
+        served: the cluster's resources with their groups.
+    """
+    for api in DATA["apis"]:
+        yield row("api" if api["resource"] in served else "no api", **api)
+
+
+# One job
 
 
 def plural(kind: str) -> str:
