@@ -4,7 +4,7 @@ Each compares fields of the job file with each other, or with the roles of the f
 Rules about commands and variables are in `mlgen/launch`.
 """
 
-from mlgen.contradictions import lifecycle, network, pods, restarts, scheduling
-from mlgen.contradictions._registry import of_jobs
+from mlgen.contradictions import lifecycle, pods, restarts
+from mlgen.contradictions.lifecycle import of_jobs
 
-__all__ = ["lifecycle", "network", "of_jobs", "pods", "restarts", "scheduling"]
+__all__ = ["lifecycle", "of_jobs", "pods", "restarts"]

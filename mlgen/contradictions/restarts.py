@@ -3,8 +3,7 @@
 import posixpath
 from collections.abc import Iterator
 
-from mlgen.contradictions._registry import of_jobs
-from mlgen.contradictions.lifecycle import unknown_role
+from mlgen.contradictions.lifecycle import of_jobs, unknown_role
 from mlgen.jobfile.model import GANG_BOUNDS, GiveUpAfter, is_below, written
 from mlgen.launch.line import Line, lines_of
 from mlgen.problems import Problem, error, warning

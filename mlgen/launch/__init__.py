@@ -7,18 +7,15 @@ variables, and the values of the framework. The other modules contain rules, by 
 from collections.abc import Iterator
 
 from mlgen.launch import (  # noqa: F401  # they register rules
-    addresses,
-    devices,
     exit_codes,
     mpi,
     options,
     ranks,
-    ray,
     scripts,
     variables,
 )
+from mlgen.launch.mpi import of_slots, slots_of
 from mlgen.launch.role import job_roles, of_all_roles, of_launchers, of_roles
-from mlgen.launch.slots import of_slots, slots_of
 from mlgen.problems import Problem
 from mlgen.topology import Topology
 

@@ -1,21 +1,32 @@
-"""Rules about the processes that launchers start: how many, and their ranks.
+"""Rules about the processes that launchers start: how many, their ranks, and their GPUs.
 
 Launchers such as torchrun run once in each replica, and must agree on the number of replicas. A
 program may use its variables and options in other ways, so most of these rules are warnings.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 from mlgen.jobfile import gpus
+from mlgen.jobfile.gpus import has_devices
+from mlgen.jobfile.model import RoleSpec
 from mlgen.kubernetes.quantity import natural
-from mlgen.launch.addresses import first_address
 from mlgen.launch.line import COMMANDS
-from mlgen.launch.role import JobRole, Launched, contradicted, differs, of_launchers, of_roles
-from mlgen.problems import Problem, listed, warning
-from mlgen.shell import is_python
+from mlgen.launch.role import (
+    NNODES,
+    JobRole,
+    Launched,
+    contradicted,
+    differs,
+    of_all_roles,
+    of_launchers,
+    of_roles,
+)
+from mlgen.launch.variables import first_address
+from mlgen.problems import Problem, ValuePath, listed, warning
 from mlgen.topology import INDEX, INDEX_NAME
 
 RANKS = ("RANK", "PADDLE_RANK", INDEX_NAME)
@@ -23,12 +34,6 @@ RANKS = ("RANK", "PADDLE_RANK", INDEX_NAME)
 
 NAME_OF_POD = r"\$\((metadata\.(name|uid)|status\.podIP)\)|\$\{?HOSTNAME\}?|(\$\(|`)hostname[)`]"
 """The name of the pod, which is not a number."""
-
-LOOPS = r"xargs|parallel|(?<!&)&(?!&)|\b(for|while)\b"
-"""A pattern of scripts that may start several processes."""
-
-SEVERAL = rf"nproc|gpu|device|process|spawn|launch|strategy|{LOOPS}"
-"""Words of a command line that may start several processes."""
 
 
 @of_launchers
@@ -392,7 +397,7 @@ def not_torchrun(role: JobRole) -> Iterator[Problem]:
         command: [torchrun, train.py]
         roles: {worker: {replicas: 2}}
     """
-    launches, script = role.lines.launches, lone_script(role)
+    launches, script = role.lines.launches, role.lone_script
     if "PET_RDZV_BACKEND" in role.env:
         starts = {"python": script} | {
             launch.program: " ".join(launch.script[:1])
@@ -420,18 +425,6 @@ def not_torchrun(role: JobRole) -> Iterator[Problem]:
         message = f"nprocPerNode: {processes} exceeds the number of GPUs per pod, {count}"
         hint = f"write nprocPerNode: {count}"
         yield warning(("options", "nprocPerNode"), message, hint, "launch")
-
-
-def lone_script(role: JobRole) -> str | None:
-    """Return the script that a role runs with python, in one process; None if unknown."""
-    lines = role.lines
-    texts = (lines.text, *(script.text for script in lines.scripts))
-    if lines.launches or any(re.search(SEVERAL, text) for text in texts):
-        return None
-    programs = (line.arguments for line in lines.lines if is_python(line.program))
-    starts = (next((word for word in each if not word.startswith("-")), "") for each in programs)
-    scripts = [word for word in starts if word.endswith(".py")]
-    return scripts[0] if len(scripts) == 1 else None
 
 
 @of_roles
@@ -545,3 +538,112 @@ def _processes_of(role: JobRole) -> int:
     else:
         each = natural(str(role.env.get("PET_NPROC_PER_NODE"))) or gpus.per_process(role.spec)
     return launch.number(row.all_processes) or each * launched[0].replicas
+
+
+BACKEND = r"(.*\.)?(\w+_)?backend"
+"""The names of arguments and entries that choose a backend."""
+
+CALL = r"init_process_group\(\s*(backend\s*=\s*)?['\"]nccl['\"]\s*[,)]"
+"""A call that always uses NCCL. If a program asks for GPUs first, other calls may use another."""
+
+ELSEWHERE = r"(?i)nvidia|gpu|cuda|runtimeClassName|privileged"
+"""Signs in a template or a variable of GPUs that a container gets without requesting them."""
+
+
+def _may_have_gpus(spec: RoleSpec) -> bool:
+    """Return True if a role requests a device, or may get GPUs without a request."""
+    if spec.gpus or has_devices(spec):
+        return True
+    return re.search(ELSEWHERE, repr((spec.templates, spec.env))) is not None
+
+
+@of_roles
+def nccl_without_gpus(role: JobRole) -> Iterator[Problem]:
+    """Report the backend NCCL in a role without GPUs, where it fails.
+
+    https://github.com/pytorch/pytorch/pull/45642
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py, --backend, nccl]
+        roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        command: [torchrun, /code/train.py]
+        volumes:
+          code: {mountPath: /code, files: {train.py: "dist.init_process_group('nccl')"}}
+        roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        env: {PL_TORCH_DISTRIBUTED_BACKEND: nccl}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py, --backend, nccl]
+        resources: {nvidia.com/gpu: 1}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py, --backend, gloo]
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py, --backend, nccl]
+        env: {NVIDIA_VISIBLE_DEVICES: all}
+        roles: {worker: {replicas: 2}}
+    """
+    spec = role.spec
+    if _may_have_gpus(spec) or not role.trains_together:
+        return
+    lines = role.lines
+    named: list[tuple[str, Any, ValuePath]] = [
+        *((setting.name, setting.value, setting.path) for setting in role.settings),
+        *((name.lower(), value, ("env", name)) for name, value in spec.env.items()),
+    ]
+    places = [
+        path for name, value, path in named if value == "nccl" and re.fullmatch(BACKEND, name)
+    ]
+    words = zip(lines.words, lines.paths, strict=True)
+    for text, path in (*((text, path) for _, text, path in lines.files), *words):
+        if re.search(CALL, text) and not re.search("gloo|is_available", text):
+            places.append(path)
+    for place in dict.fromkeys(places):
+        message = f"NCCL works only with GPUs, and {role.name} has none"
+        yield role.warning(place, message, "add nvidia.com/gpu to resources, or write gloo")
+
+
+@of_all_roles
+def rank_without_gpus(roles: Sequence[JobRole]) -> Iterator[Problem]:
+    """Report a role without GPUs whose replicas train together with those of roles with GPUs.
+
+    All ranks usually run the same program. The master of a PyTorchJob is rank 0, not a launcher:
+    pkg/controller.v1/pytorch/envvar.go of kubeflow/training-operator 1.5.
+
+    wrong:
+        framework: pytorch
+        command: [python, train.py]
+        roles:
+          master: {}
+          worker: {replicas: 2, resources: {nvidia.com/gpu: 1}}
+    right:
+        framework: pytorch
+        command: [python, train.py]
+        resources: {nvidia.com/gpu: 1}
+        roles: {master: {}, worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        roles:
+          master: {command: [python, parameters.py]}
+          worker: {replicas: 2, command: [python, train.py], resources: {nvidia.com/gpu: 1}}
+    """
+    ranks = [role for role in roles if not role.env.keys().isdisjoint(NNODES)]
+    with_gpus = [role for role in ranks if role.spec.gpus]
+    for role in ranks:
+        # A role with another command may be a parameter server, which needs none.
+        same = (other.name for other in with_gpus if other.lines.words == role.lines.words)
+        other = next(same, None)
+        if other and not _may_have_gpus(role.spec):
+            message = f"{role.name} has no GPUs, but trains together with {other}, which has"
+            hint = f"write the resources of {other} for {role.name}, too"
+            yield role.warning((), message, hint, code="combination")

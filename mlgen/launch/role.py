@@ -17,7 +17,7 @@ from mlgen.kubernetes.values import value_at
 from mlgen.launch.line import COMMANDS, Launch, Lines, lines_of
 from mlgen.problems import Code, Problem, ValuePath, error
 from mlgen.rules import Rules
-from mlgen.shell import is_shell
+from mlgen.shell import is_python, is_shell
 from mlgen.topology import INDEX, INDEX_NAME, PodField, Role, Topology
 
 VARIABLES = COMMANDS["variables"]
@@ -44,6 +44,12 @@ COMPUTED = r"\$\{\w+[^\w}]|[|;]|<<<|(?:\$\(|`)\s*(?!hostname|uuidgen|shuf|mktemp
 
 CONDITIONS = r"\b(if|case|for|while|until|test|source|eval|read)\b|^[^\S\n]*\. |\[|\|\|"
 """A pattern of scripts in which an assignment may not be the variable's value."""
+
+LOOPS = r"xargs|parallel|(?<!&)&(?!&)|\b(for|while)\b"
+"""A pattern of scripts that may start several processes."""
+
+SEVERAL = rf"nproc|gpu|device|process|spawn|launch|strategy|{LOOPS}"
+"""Words of a command line that may start several processes."""
 
 DECLARATIONS = ("export", "declare", "local", "readonly", "typeset")
 
@@ -196,6 +202,20 @@ class JobRole:
             return True
         options = VARIABLES.get(name, {}).get("options")
         return options is not None and not all({*options} & {*each.options} for each in launches)
+
+    @cached_property
+    def lone_script(self) -> str | None:
+        """The script that it runs with python, in one process; None if unknown."""
+        texts = (self.lines.text, *(script.text for script in self.lines.scripts))
+        if self.lines.launches or any(re.search(SEVERAL, text) for text in texts):
+            return None
+        scripts = []
+        for line in self.lines.lines:
+            if is_python(line.program):
+                first = next((word for word in line.arguments if not word.startswith("-")), "")
+                if first.endswith(".py"):
+                    scripts.append(first)
+        return scripts[0] if len(scripts) == 1 else None
 
     @cached_property
     def launched(self) -> "list[Launched]":

@@ -13,8 +13,7 @@ from typing import Any
 from mlgen.jobfile.model import TrainingJob, containers_of, is_below
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.merge import merged
-from mlgen.launch.line import lines_of
-from mlgen.launch.sidecars import is_sidecar
+from mlgen.launch.line import is_sidecar, lines_of
 from mlgen.objects import helpers as helper_settings
 from mlgen.objects import network, placement, security, storage
 from mlgen.objects.errors import template_error
