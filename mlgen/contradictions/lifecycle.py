@@ -15,6 +15,12 @@ from mlgen.topology import Topology
 
 of_jobs: Rules[Topology, Problem] = Rules("topology")
 
+# Rules about one part of `spec` run only if the job file sets a field of that part.
+of_network: Rules[Topology, Problem] = Rules("topology")
+of_run_policy: Rules[Topology, Problem] = Rules("topology")
+of_scheduling: Rules[Topology, Problem] = Rules("topology")
+of_success: Rules[Topology, Problem] = Rules("topology")
+
 
 def unknown_role(path: ValuePath, name: str, roles: Iterable[str]) -> Problem:
     """Return the error of a name that no role of the job has."""
@@ -159,7 +165,7 @@ def deadline_before_wait(topology: Topology) -> Iterator[Problem]:
             )
 
 
-@of_jobs
+@of_success
 def deciding_roles(topology: Topology) -> Iterator[Problem]:
     """Report deciding roles that do not exist, never succeed, or contradict other fields.
 
@@ -205,7 +211,7 @@ def deciding_roles(topology: Topology) -> Iterator[Problem]:
             yield error(path, message, f"remove {name}")
 
 
-@of_jobs
+@of_success
 def replicas_that_succeed(topology: Topology) -> Iterator[Problem]:
     """Report a number of replicas that must succeed, which the deciding Job cannot count.
 
@@ -243,7 +249,7 @@ def replicas_that_succeed(topology: Topology) -> Iterator[Problem]:
         yield error(path, message, f"write at most {replicas}")
 
 
-@of_jobs
+@of_run_policy
 def nothing_to_stop(topology: Topology) -> Iterator[Problem]:
     """Report cleanPodPolicy All in a job of which no pod keeps running after training ends.
 
@@ -277,7 +283,7 @@ QUEUES = {"kueue": "LocalQueue", "kai": "KAI queue"}
 """The gang schedulers that start no job without a queue, and what they call one."""
 
 
-@of_jobs
+@of_scheduling
 def unused_by_scheduler(topology: Topology) -> Iterator[Problem]:
     """Report fields that the gang scheduler ignores.
 
@@ -318,7 +324,7 @@ def unused_by_scheduler(topology: Topology) -> Iterator[Problem]:
         yield warning(("runPolicy", "suspend"), message, "remove it", "no-effect")
 
 
-@of_jobs
+@of_scheduling
 def no_queue(topology: Topology) -> Iterator[Problem]:
     """Report a gang scheduler that starts no job without a queue.
 
@@ -387,7 +393,7 @@ def two_queues(topology: Topology) -> Iterator[Problem]:
             found[path] = gang, value
 
 
-@of_jobs
+@of_scheduling
 def placement_key(topology: Topology) -> Iterator[Problem]:
     """Report a placement without a node label, or pods together and apart by the same label.
 
@@ -423,7 +429,7 @@ def placement_key(topology: Topology) -> Iterator[Problem]:
         yield error(("scheduling", "spread"), message, hint)
 
 
-@of_jobs
+@of_scheduling
 def slice_size(topology: Topology) -> Iterator[Problem]:
     """Report a role whose last slice is not complete, so that Kueue never places its pods.
 
@@ -459,7 +465,7 @@ def slice_size(topology: Topology) -> Iterator[Problem]:
             )
 
 
-@of_jobs
+@of_scheduling
 def min_member(topology: Topology) -> Iterator[Problem]:
     """Report a gang with more members than pods, which the scheduler never starts.
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mlgen.contradictions.lifecycle import of_jobs
+from mlgen.contradictions.lifecycle import of_jobs, of_network, of_run_policy
 from mlgen.jobfile.model import containers_of, is_below, own_files, written
 from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.kubernetes.merge import merged
@@ -278,7 +278,7 @@ https://github.com/kubeflow/trainer/tree/master/docs/proposals/2779-trainjob-pro
 """
 
 
-@of_jobs
+@of_run_policy
 def reports_to_proxy(topology: Topology) -> Iterator[Problem]:
     """Report programs that may send their reports of progress to a proxy, not to the supervisor.
 
@@ -322,7 +322,7 @@ def reports_to_proxy(topology: Topology) -> Iterator[Problem]:
                 break
 
 
-@of_jobs
+@of_network
 def cluster_domain(topology: Topology) -> Iterator[Problem]:
     """Report a domain of the cluster with which the replicas' addresses do not resolve.
 
@@ -357,7 +357,7 @@ def cluster_domain(topology: Topology) -> Iterator[Problem]:
         yield error(path, message, f"write {rest}")
 
 
-@of_jobs
+@of_network
 def host_ports(topology: Topology) -> Iterator[Problem]:
     """Report a range of ports on the nodes that is not used, or in which ports are not free.
 
@@ -412,7 +412,7 @@ def host_ports(topology: Topology) -> Iterator[Problem]:
                 )
 
 
-@of_jobs
+@of_network
 def mesh_on_host(topology: Topology) -> Iterator[Problem]:
     """Report a service mesh for pods with host networking, whose traffic it does not redirect.
 
@@ -434,7 +434,7 @@ def mesh_on_host(topology: Topology) -> Iterator[Problem]:
         yield warning(("network", "mesh"), message, hint, "no-effect")
 
 
-@of_jobs
+@of_network
 def rdma_fields(topology: Topology) -> Iterator[Problem]:
     """Report fields that the RDMA mode lacks or ignores, and networks on which it cannot work.
 
@@ -488,7 +488,7 @@ def rdma_fields(topology: Topology) -> Iterator[Problem]:
         yield warning(path, message, "set resource, or write security.profile: privileged")
 
 
-@of_jobs
+@of_run_policy
 def clients_of_supervisor(topology: Topology) -> Iterator[Problem]:
     """Report a NetworkPolicy of the supervisor's port that is not rendered, or blocks its clients.
 

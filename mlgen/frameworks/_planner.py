@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from mlgen.contradictions import of_jobs
+from mlgen.contradictions import contradictions
 from mlgen.contradictions.lifecycle import unknown_role
 from mlgen.frameworks import _lifecycle
 from mlgen.frameworks._capacity import HostPortAllocation, Size
@@ -601,7 +601,7 @@ class Planner:
         topology = with_requests(topology)
         topology = replace(topology, cleanup=_lifecycle.cleanup(topology))
         found = chain(
-            of_jobs.broken_by(topology),
+            contradictions(topology),
             _lifecycle.without_supervisor(topology),
             launch_problems(topology),
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mlgen.jobfile import gpus
 from mlgen.jobfile.model import RoleSpec, TrainingJob, containers_of
 from mlgen.launch.line import FOREVER, HOSTFILES, Launch, Line, lines_of
-from mlgen.launch.role import JobRole, Launched, of_launchers, of_roles, users_of
+from mlgen.launch.role import JobRole, Launched, of_remote, of_roles, users_of
 from mlgen.problems import Problem, error, warning
 from mlgen.rules import Rules
 from mlgen.shell import is_python
@@ -414,7 +414,7 @@ def _is_placed(launcher: RoleSpec, launch: Launch) -> bool:
     )
 
 
-@of_launchers
+@of_remote
 def training_in_worker(launched: Launched) -> Iterator[Problem]:
     """Report workers that run the launcher or its program themselves, instead of waiting for it.
 
@@ -440,7 +440,7 @@ def training_in_worker(launched: Launched) -> Iterator[Problem]:
           worker: {}
     """
     raw, job = launched.raw, launched.job
-    if "launcher" not in job.roles or raw.launcher.in_each_pod or raw.program == "ray":
+    if "launcher" not in job.roles:
         return
     reached = job.options.get("transport") != "ssh"
     hint = "write the command only in roles.launcher"
@@ -458,7 +458,7 @@ def training_in_worker(launched: Launched) -> Iterator[Problem]:
             yield report(("roles", "worker", "command"), message, hint, "launch")
 
 
-@of_launchers
+@of_remote
 def root_refused(launched: Launched) -> Iterator[Problem]:
     """Warn of mpirun of Open MPI as root, which it refuses without `--allow-run-as-root`.
 

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Sequence
 
 from mlgen.jobfile.model import is_below
 from mlgen.launch.line import LAUNCHERS, Launcher, lines_of
-from mlgen.launch.role import JobRole, Launched, of_all_roles, of_launchers, of_roles
+from mlgen.launch.role import (
+    JobRole,
+    Launched,
+    of_all_roles,
+    of_launchers,
+    of_ray,
+    of_remote,
+    of_roles,
+)
 from mlgen.problems import SURE, Problem, listed, similar, warning
 from mlgen.shell import cut, is_python
 
@@ -136,7 +144,7 @@ OF_PROGRAM = (
 """Common names of options of training programs."""
 
 
-@of_launchers
+@of_remote
 def other_implementation(launched: Launched) -> Iterator[Problem]:
     """Report options that only the mpirun of another implementation has.
 
@@ -201,7 +209,7 @@ def bad_value(launched: Launched) -> Iterator[Problem]:
             yield launched.error(message, f"write {right}")
 
 
-@of_launchers
+@of_remote
 def option_of_batch_system(launched: Launched) -> Iterator[Problem]:
     """Report options that make a launcher use a batch system, which pods do not have.
 
@@ -232,7 +240,7 @@ IMAGE = r"(?:.*/)?ray(?:-ml|-llm)?:(\d+\.\d+\.\d+)(?:[.-][^/]*)?"
 """An image of Ray, with its version."""
 
 
-@of_launchers
+@of_ray
 def other_port_of_head(launched: Launched) -> Iterator[Problem]:
     """Report an address of the head with a port at which it does not listen.
 
@@ -250,7 +258,7 @@ def other_port_of_head(launched: Launched) -> Iterator[Problem]:
           submitter: {command: [ray, job, submit, --, python, tune.py]}
     """
     raw, job = launched.raw, launched.job
-    if raw.program != "ray" or "head" not in job.roles or job.framework != "ray":
+    if "head" not in job.roles or job.framework != "ray":
         return
     address = raw.literal("address") or ""
     found = re.search(r":(\d{1,5})/?$", address)
@@ -272,7 +280,7 @@ def other_port_of_head(launched: Launched) -> Iterator[Problem]:
         yield launched.error(message, f"write {flag.replace(f':{found[1]}', f':{own}')}")
 
 
-@of_launchers
+@of_ray
 def ray_start(launched: Launched) -> Iterator[Problem]:
     """Report `ray start` that ends at once, starts a second cluster, or hides its dashboard.
 
@@ -298,7 +306,7 @@ def ray_start(launched: Launched) -> Iterator[Problem]:
           submitter: {command: [ray, job, submit, --, python, tune.py]}
     """
     raw, role = launched.raw, launched.role
-    if raw.program != "ray" or raw.script[:1] != ("start",):
+    if raw.script[:1] != ("start",):
         return
     if "block" not in raw.options and role.lines.lines[-1].launch is raw:
         message = "without --block, ray start ends at once, and so does its container"
@@ -316,7 +324,7 @@ def ray_start(launched: Launched) -> Iterator[Problem]:
         yield launched.error(message, "add --dashboard-host=0.0.0.0")
 
 
-@of_launchers
+@of_ray
 def no_dashes(launched: Launched) -> Iterator[Problem]:
     """Report options of a program that `ray job submit` reads as its own, without `--` before.
 
@@ -348,7 +356,7 @@ def no_dashes(launched: Launched) -> Iterator[Problem]:
             return
 
 
-@of_launchers
+@of_ray
 def no_wait(launched: Launched) -> Iterator[Problem]:
     """Warn of a submitter that does not wait for the end of training, which decides the job.
 
@@ -406,7 +414,7 @@ def no_submission(role: JobRole) -> Iterator[Problem]:
     yield warning(("roles", "submitter", "command"), message, hint, "launch")
 
 
-@of_launchers
+@of_ray
 def script_on_submitter(launched: Launched) -> Iterator[Problem]:
     """Warn of a program that `ray job submit` names on a volume of the submitter only.
 

@@ -27,7 +27,10 @@ from mlgen.launch.role import (
     missing_in,
     of_all_roles,
     of_launchers,
+    of_remote,
     of_roles,
+    of_scripts,
+    of_variables,
     text_of_value,
 )
 from mlgen.problems import Code, Problem, ValuePath
@@ -133,7 +136,7 @@ def unreachable_address(launched: Launched) -> Iterator[Problem]:
             yield launched.error(message, hint, code=fault.code, warn=warn)
 
 
-@of_launchers
+@of_remote
 def not_in_hostfile(launched: Launched) -> Iterator[Problem]:
     """Report names of hosts that are not in mlgen's hostfile.
 
@@ -170,7 +173,7 @@ def not_in_hostfile(launched: Launched) -> Iterator[Problem]:
             yield launched.error(message, hint)
 
 
-@of_roles
+@of_variables
 def unreachable_variable(role: JobRole) -> Iterator[Problem]:
     """Report an address of rank 0, in a variable or an argument, at which pods do not reach it.
 
@@ -401,7 +404,7 @@ def same_variable(roles: Sequence[JobRole]) -> Iterator[Problem]:
                 yield role.warning(path, message, hint)
 
 
-@of_roles
+@of_variables
 def other_size(role: JobRole) -> Iterator[Problem]:
     """Report a number of replicas or processes that contradicts the job.
 
@@ -436,7 +439,7 @@ def other_size(role: JobRole) -> Iterator[Problem]:
             yield role.error(path, message, "remove it: mlgen sets it", warn=warn)
 
 
-@of_roles
+@of_variables
 def size_in_argument(role: JobRole) -> Iterator[Problem]:
     """Report a number of replicas, processes or hosts in an argument that contradicts the job.
 
@@ -476,7 +479,7 @@ def size_in_argument(role: JobRole) -> Iterator[Problem]:
             yield role.error(setting.path, message, hint, warn=warn)
 
 
-@of_roles
+@of_variables
 def bad_argument(role: JobRole) -> Iterator[Problem]:
     """Report an argument with which replicas train alone, or have the same rank.
 
@@ -542,7 +545,7 @@ def differs_between_roles(roles: Sequence[JobRole]) -> Iterator[Problem]:
                 yield role.error(path, message, "use the same value in both roles")
 
 
-@of_roles
+@of_scripts
 def unset_variable(role: JobRole) -> Iterator[Problem]:
     """Report variables in scripts that a framework sets, but not in this job.
 
@@ -557,7 +560,7 @@ def unset_variable(role: JobRole) -> Iterator[Problem]:
     """
     scripts = role.lines.scripts
     reads = any(re.search(READS, script.text, re.MULTILINE) for script in scripts)
-    if not scripts or reads or role.spec.may_have_more_env or not role.roles:
+    if reads or role.spec.may_have_more_env or not role.roles:
         return
     for line in role.lines.lines:
         words = line.words
@@ -628,7 +631,7 @@ def other_framework(role: JobRole) -> Iterator[Problem]:
                 yield role.warning(path, message, f"use framework: {row['framework']}")
 
 
-@of_roles
+@of_variables
 def not_json(role: JobRole) -> Iterator[Problem]:
     """Report a variable that is not JSON, although the framework's own value is.
 
