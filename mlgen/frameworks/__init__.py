@@ -199,13 +199,14 @@ def validate(
     name = value_at(document.data, ("spec", "framework"))
     known: str | None = name if name in names() else None
     new_names = get(known).renamed_options if known else {}
-    old_names = _deprecations(document, new_names)
+    old_names = _deprecations(document, new_names) if new_names else []
     collector = Collector(error for error in old_names if not error.warning)
     further = invalid_kubernetes_fields(document, version)
     with collector.catch():
         require_valid(document, _schema(known), further, owners)
     collector.raise_errors()
-    return _with_current_names(document, new_names), old_names
+    current = _with_current_names(document, new_names) if new_names else document
+    return current, old_names
 
 
 OPTIONS: ValuePath = ("spec", "options")

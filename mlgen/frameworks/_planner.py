@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -54,11 +55,11 @@ def _with_aliases(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
     """
     plain_names = {job.name, job.written_name}
     texts = dict.fromkeys(text for spec in job.roles.values() for text in _texts(spec))
-    replicas = _replicas(job, roles)
-    role_names = {f"{name}-{role}": role for name in plain_names for role in replicas}
-    texts_with_name = [text for text in texts if any(f"{name}-" in text for name in role_names)]
+    texts_with_name = [text for text in texts if any(f"{name}-" in text for name in plain_names)]
     if not texts_with_name:  # then the pattern need not be compiled
         return list(roles)
+    replicas = _replicas(job, roles)
+    role_names = {f"{name}-{role}": role for name in plain_names for role in replicas}
     pattern = host_pattern(role_names)
     aliases: dict[int, dict[str, int]] = {}
     for text in texts_with_name:
@@ -205,7 +206,6 @@ class Planner:
         only_ready: True if the names of replicas resolve only while they are ready.
         collector: the problems reported so far.
         own_jobs: the roles whose replicas have Jobs of their own, except on the host network.
-        host_ports: the ports on the nodes, for host networking.
         size: the size of the roles added so far.
     """
 
@@ -225,8 +225,12 @@ class Planner:
         self.only_ready = False
         self.own_jobs: tuple[str, ...] = ()
         self.collector = Collector()
-        self.host_ports = HostPortAllocation(job)
         self.size = Size(job)
+
+    @cached_property
+    def host_ports(self) -> HostPortAllocation:
+        """The ports on the nodes, for host networking."""
+        return HostPortAllocation(self.job)
 
     def report(
         self,

@@ -23,6 +23,7 @@ from mlgen.launch.role import (
     of_remote,
     of_roles,
     of_scripts,
+    of_several_roles,
     of_variables,
 )
 from mlgen.problems import Problem
@@ -48,3 +49,5 @@ def launch_problems(topology: Topology) -> Iterator[Problem]:
                 yield from of_slots.broken_by(slots)
     if roles:
         yield from of_all_roles.broken_by(roles)
+    if len(roles) > 1:
+        yield from of_several_roles.broken_by(roles)

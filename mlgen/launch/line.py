@@ -7,10 +7,10 @@ sets.
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple
 
 from mlgen.jobfile.model import RoleSpec
@@ -148,7 +148,7 @@ class Launcher:
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     without_program: Sequence[str] = ()
 
-    @property
+    @cached_property
     def known(self) -> set[str]:
         """All options; empty if the row does not list them."""
         meanings = (self.nodes, self.rank, self.processes, self.all_processes, self.port)
@@ -226,7 +226,7 @@ class Launch:
         """The meaning of its options."""
         return LAUNCHERS[self.program]
 
-    @property
+    @cached_property
     def inner(self) -> str | None:
         """The launcher that it starts; None if it starts another program."""
         if "module" in self.options:
@@ -323,7 +323,8 @@ class Line:
         wrapped = False
         for index, word in enumerate(self.words):
             name = program(word)
-            if _is_assignment(word):
+            variable, equals, _ = word.partition("=")
+            if equals and variable.isidentifier():  # it sets a variable for the program
                 continue
             if name in COMMANDS["installers"]:
                 return None
@@ -383,9 +384,11 @@ class Line:
         """Return the launcher that starts at an index, and the index after its name; else None."""
         words, name = self.words, program(self.words[start])
         if not is_python(name):
-            starts = ((size, (name, *words[start + 1 : start + size])) for size in (1, 2))
-            found = ((PROGRAMS[key], start + size) for size, key in starts if key in PROGRAMS)
-            return next(found, None)
+            for after in (start + 1, start + 2):
+                key = (name, *words[start + 1 : after])
+                if key in PROGRAMS:
+                    return PROGRAMS[key], after
+            return None
         for index in range(start + 1, len(words)):
             if words[index] == "-m" and index + 1 < len(words):
                 launcher = MODULES.get(words[index + 1])
@@ -424,12 +427,6 @@ class Line:
         skipped = bool(self.shell and re.search(BRANCHES, self.shell.text))
         script = (*subcommand, *queue)
         return Launch(launcher, options, script, path, paths, written, dashed, skipped)
-
-
-def _is_assignment(word: str) -> bool:
-    """Return True for `NAME=value`, which sets a variable for the next command."""
-    name, equals, _ = word.partition("=")
-    return bool(equals) and name.isidentifier()
 
 
 def _is_value(queue: Sequence[str], *, has_value: bool = False) -> bool:
@@ -475,8 +472,7 @@ class Lines:
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """The first launchers that it runs, in the order of the lines."""
-        launches = (line.launch for line in self.lines)
-        return tuple(islice((launch for launch in launches if launch), LAUNCHES))
+        return tuple([line.launch for line in self.lines if line.launch][:LAUNCHES])
 
     @property
     def text(self) -> str:
@@ -528,18 +524,22 @@ def lines_of(spec: RoleSpec) -> Lines:
     """Return the commands of a role's training container, with its templates merged."""
     found: Lines | None = spec.__dict__.get("_lines")
     if found is None:
-        found = Lines(*_placed(spec), files_of(spec), working_dir_of(spec))
+        container: dict[str, Any] = {"command": [*spec.command], "args": [*spec.args]}
+        patched: set[str] = set()
+        for patch in spec.container_patches:
+            patches = {name: patch[name] for name in container if name in patch}
+            patched |= patches.keys()
+            container = merged(container, patches)
+        words, paths = _placed(container, patched)
+        folder = spec.patched("workingDir", spec.working_dir) or ""
+        found = Lines(words, paths, files_of(spec), folder)
         spec.__dict__["_lines"] = found  # a role is frozen, so its lines do not change
     return found
 
 
 def container_lines(container: Mapping[str, Any]) -> Lines:
     """Return the commands of a container of a rendered pod. Paths are below the container."""
-    fields = [(field, container.get(field) or []) for field in ("command", "args")]
-    placed = [
-        ((field, index), str(word)) for field, words in fields for index, word in enumerate(words)
-    ]
-    return Lines([word for _, word in placed], [path for path, _ in placed])
+    return Lines(*_placed(container))
 
 
 def files_of(spec: RoleSpec) -> list[File]:
@@ -552,19 +552,13 @@ def files_of(spec: RoleSpec) -> list[File]:
     ]
 
 
-def working_dir_of(spec: RoleSpec) -> str:
-    """Return the working directory of a role's training container; "" for the image's."""
-    return spec.patched("workingDir", spec.working_dir) or ""
+def _placed(
+    container: Mapping[str, Any], patched: Collection[str] = ()
+) -> tuple[list[str], list[ValuePath]]:
+    """Return the words of a container's command and args, and the path of each word.
 
-
-def _placed(spec: RoleSpec) -> tuple[list[str], list[ValuePath]]:
-    """Return the words of a role's command and args, as `objects.pod` merges its templates."""
-    container: dict[str, Any] = {"command": [*spec.command], "args": [*spec.args]}
-    patched: set[str] = set()
-    for patch in spec.container_patches:
-        patches = {name: patch[name] for name in container if name in patch}
-        patched |= patches.keys()
-        container = merged(container, patches)
+    A field that a template has patched has the path `template`.
+    """
     words: list[str] = []
     paths: list[ValuePath] = []
     for name in ("command", "args"):
@@ -579,8 +573,11 @@ def rendezvous_port(*specs: RoleSpec) -> int | None:
 
     None if there is no such flag, or its value is known only at run time.
     """
-    ports = (_rendezvous_port(launch) for spec in specs for launch in lines_of(spec).launches)
-    return next(filter(None, ports), None)
+    for spec in specs:
+        for launch in lines_of(spec).launches:
+            if port := _rendezvous_port(launch):
+                return port
+    return None
 
 
 def _rendezvous_port(launch: Launch) -> int | None:

@@ -11,11 +11,11 @@ from mlgen.launch.line import LAUNCHERS, Launcher, lines_of
 from mlgen.launch.role import (
     JobRole,
     Launched,
-    of_all_roles,
     of_launchers,
     of_ray,
     of_remote,
     of_roles,
+    of_several_roles,
 )
 from mlgen.problems import SURE, Problem, listed, similar, warning
 from mlgen.shell import cut, is_python
@@ -38,14 +38,13 @@ def no_program(launched: Launched) -> Iterator[Problem]:
         roles: {worker: {}}
     """
     raw, row = launched.raw, launched.raw.launcher
-    needs_none = (raw.script and raw.script != ("job", "submit")) or any(
-        name in raw.options for name in row.without_program
-    )
-    pairs = tuple(f"{name}_" for name in row.pairs)
-    if needs_none or any(
-        not name.startswith(pairs) and name not in row.known for name in raw.options
-    ):
+    if raw.script and raw.script != ("job", "submit"):
         return
+    pairs = tuple(f"{name}_" for name in row.pairs)
+    for name in raw.options:
+        is_known = name.startswith(pairs) or name in row.known
+        if name in row.without_program or not is_known:
+            return
     # `cut_command` reports a program that is on the next line.
     if not any(cut(script.text) for script in launched.role.lines.scripts):
         yield launched.error(
@@ -459,7 +458,7 @@ def script_on_submitter(launched: Launched) -> Iterator[Problem]:
             yield launched.warning(message, hint)
 
 
-@of_all_roles
+@of_several_roles
 def different_ray(roles: Sequence[JobRole]) -> Iterator[Problem]:
     """Warn of workers with another version of Ray or Python than the head, which rejects them.
 

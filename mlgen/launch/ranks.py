@@ -6,7 +6,6 @@ program may use its variables and options in other ways, so most of these rules 
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -21,9 +20,9 @@ from mlgen.launch.role import (
     Launched,
     contradicted,
     differs,
-    of_all_roles,
     of_launchers,
     of_roles,
+    of_several_roles,
 )
 from mlgen.launch.variables import first_address
 from mlgen.problems import Problem, ValuePath, listed, warning
@@ -60,11 +59,14 @@ def min_above_max(launched: Launched) -> Iterator[Problem]:
     if row.in_each_pod and nodes and nodes[0] > nodes[-1]:
         flag = launched.flag(row.nodes)
         yield launched.error(f"{flag} exceeds its maximum, {nodes[-1]}", hint)
-    numbers = ((name.replace("_", "-"), launch.number(name)) for name in row.ordered)
-    known = [(name, number) for name, number in numbers if number is not None]
-    for (name, less), (other, more) in pairwise(known):
-        if less > more:
-            yield launched.error(f"--{name} {less} exceeds --{other} {more}", hint)
+    less, name = -1, ""
+    for option in row.ordered:
+        more = launch.number(option)
+        if more is not None:
+            other = option.replace("_", "-")
+            if less > more:
+                yield launched.error(f"--{name} {less} exceeds --{other} {more}", hint)
+            less, name = more, other
 
 
 @of_launchers
@@ -303,7 +305,7 @@ def more_processes_than_gpus(launched: Launched) -> Iterator[Problem]:
     launch, row, count = launched.launch, launched.launch.launcher, gpus.per_process(launched.spec)
     if not row.in_each_pod or not count:
         return
-    sizes = {name: launch.number(name) or 0 for name in (row.processes,) if name}
+    sizes = {row.processes: launch.number(row.processes) or 0}
     for name in row.device_lists:
         text = launch.literal(name) or ""
         if re.fullmatch(r"\d{1,4}(,\d{1,4})*", text):
@@ -505,8 +507,11 @@ def parallel_sizes(role: JobRole) -> Iterator[Problem]:
     """
     settings = {setting.name: setting for setting in role.settings}
     for row in COMMANDS["parallel_sizes"]:
-        named = (settings[name] for name in row["options"] if name in settings)
-        found = [(each, size) for each in named if (size := natural(each.value))]
+        found = []
+        for name in row["options"]:
+            size = natural(settings[name].value) if name in settings else None
+            if size:
+                found.append((settings[name], size))
         if not found:
             continue
         product, path = prod(size for _, size in found), found[0][0].path
@@ -613,7 +618,7 @@ def nccl_without_gpus(role: JobRole) -> Iterator[Problem]:
         yield role.warning(place, message, "add nvidia.com/gpu to resources, or write gloo")
 
 
-@of_all_roles
+@of_several_roles
 def rank_without_gpus(roles: Sequence[JobRole]) -> Iterator[Problem]:
     """Report a role without GPUs whose replicas train together with those of roles with GPUs.
 

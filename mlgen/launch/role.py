@@ -375,6 +375,9 @@ of_ray: Rules[Launched, Problem] = Rules("launcher")
 
 of_all_roles: Rules[Sequence[JobRole], Problem] = Rules("job")
 
+of_several_roles: Rules[Sequence[JobRole], Problem] = Rules("job")
+"""Rules about the differences between the roles of a job that has several."""
+
 
 def _arguments(text: str) -> Iterator[tuple[str, str]]:
     """Yield the constant arguments of calls in a Python program; see `CALLS`."""

@@ -30,6 +30,7 @@ from mlgen.launch.role import (
     of_remote,
     of_roles,
     of_scripts,
+    of_several_roles,
     of_variables,
     text_of_value,
 )
@@ -115,9 +116,11 @@ def unreachable_address(launched: Launched) -> Iterator[Problem]:
     """
     launch, row, role = launched.launch, launched.launch.launcher, launched.role
     alone = launched.ranked or launched.job.replicas - launched.spec.replicas == 1
-    has_head = any(each.script[:1] == ("start",) for each in role.lines.launches)
-    submits = launch.script[:2] == ("job", "submit") and has_head
-    if not launched.expects_others or (row.reaches and alone) or submits:
+    if not launched.expects_others or (row.reaches and alone):
+        return
+    if launch.script[:2] == ("job", "submit") and any(
+        each.script[:1] == ("start",) for each in role.lines.launches
+    ):
         return
     expected = Expected(
         alone=not row.reaches,
@@ -237,7 +240,10 @@ def _hosts(role: JobRole, name: str, hosts: list[str]) -> str:
 
 def first_fault(role: JobRole, hosts: Iterable[str], expected: Expected) -> Fault | None:
     """Return what is wrong with the first wrong one of several addresses; see `fault_of`."""
-    return next(filter(None, (fault_of(role, host, expected) for host in hosts)), None)
+    for host in hosts:
+        if fault := fault_of(role, host, expected):
+            return fault
+    return None
 
 
 def fault_of(role: JobRole, value: str, expected: Expected) -> Fault | None:
@@ -507,7 +513,7 @@ def bad_argument(role: JobRole) -> Iterator[Problem]:
             yield role.warning(setting.path, message, row.get("hint", f"write $({row['same_as']})"))
 
 
-@of_all_roles
+@of_several_roles
 def differs_between_roles(roles: Sequence[JobRole]) -> Iterator[Problem]:
     """Report a port or an identifier that differs between roles that train together.
 
@@ -526,9 +532,10 @@ def differs_between_roles(roles: Sequence[JobRole]) -> Iterator[Problem]:
         if role.env.keys().isdisjoint(NNODES) or role.job.network.on_host:
             continue
         settings: list[tuple[str, str, ValuePath]] = [
-            (f"--{option}", launch.literal(option) or "", launch.place(f"--{option}"))
+            (f"--{option}", value, launch.place(f"--{option}"))
             for launch in role.lines.launches
             for option in launch.launcher.shared
+            if (value := launch.literal(option))
         ]
         for name, row in VARIABLES.items():
             if "shared" in row and name in role.env and role.is_read(name):
