@@ -153,7 +153,10 @@ def schema(selected: Iterable[str]) -> dict[str, Any]:
     extensions = {}
     for name in selected:
         framework = get(name)
-        schemas = _with_deprecated(options(name), framework.renamed_options)
+        schemas = {**options(name)}
+        for old, new in framework.renamed_options.items():
+            description = f"Deprecated: the old name of {new}."
+            schemas[old] = {**schemas[new], "deprecated": True, "description": description}
         extensions[name] = Extension(
             framework.title, framework.roles, schemas, bool(framework.others)
         )
@@ -227,19 +230,6 @@ def _option(reference: str) -> dict[str, Any]:
     framework, _, name = reference.partition(".json#/")
     option: dict[str, Any] = options(framework)[name]
     return option
-
-
-def _with_deprecated(current: Mapping[str, Any], new_names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the schemas of options, including their old names."""
-    deprecated = {
-        old: {
-            **current[new],
-            "deprecated": True,
-            "description": f"Deprecated: the old name of {new}.",
-        }
-        for old, new in new_names.items()
-    }
-    return {**current, **deprecated}
 
 
 def _deprecations(document: Document, new_names: Mapping[str, str]) -> list[Problem]:

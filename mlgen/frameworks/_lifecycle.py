@@ -48,17 +48,16 @@ def is_in_gang(job: TrainingJob, role: str) -> bool:
     return chosen and job.supervisor and not job.workflow
 
 
-def with_split_deciders(job: TrainingJob, role: str, *, split: bool) -> TrainingJob:
+def with_split_deciders(job: TrainingJob, role: str) -> TrainingJob:
     """Return the job with a policy by which the Jobs of a split role decide together, if needed.
 
     It is needed if all replicas must succeed.
 
     Args:
         job: the job.
-        role: the deciding role.
-        split: True if it has several replicas, and each of them has its own Job.
+        role: the deciding role, of which each of several replicas has its own Job.
     """
-    if not split or not job.watched or job.success_policy.replicas != "All":
+    if not job.watched or job.success_policy.replicas != "All":
         return job
     return replace(job, success_policy=SuccessPolicy(roles=(role,)))
 

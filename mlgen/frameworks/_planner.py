@@ -437,10 +437,10 @@ class Planner:
         """
         replicas, named = fields.get("replicas", spec.replicas), fields.pop("named", False)
         if fields.get("decides"):
-            split = self.is_split(spec) and replicas > 1
             needed = fields.get("tolerates_failure", False)
             success = _lifecycle.success(self.job, success, needed=needed)
-            self.job = _lifecycle.with_split_deciders(self.job, spec.name, split=split)
+            if replicas > 1 and self.is_split(spec):
+                self.job = _lifecycle.with_split_deciders(self.job, spec.name)
         policy = self._restart_policy(spec, restart, serves=serves)
         role = Role(
             name=spec.name,

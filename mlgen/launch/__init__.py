@@ -19,11 +19,11 @@ from mlgen.launch.role import (
     JobRole,
     of_all_roles,
     of_launchers,
+    of_options,
     of_ray,
     of_remote,
     of_roles,
     of_scripts,
-    of_several_roles,
     of_variables,
 )
 from mlgen.problems import Problem
@@ -37,17 +37,17 @@ def launch_problems(topology: Topology) -> Iterator[Problem]:
         yield from of_roles.broken_by(role)
         if role.lines.scripts:
             yield from of_scripts.broken_by(role)
-        if role.variables or role.arguments:
+        if role.variables or role.settings:
             yield from of_variables.broken_by(role)
         for launched in role.launched:
             yield from of_launchers.broken_by(launched)
+            if launched.launch.options:
+                yield from of_options.broken_by(launched)
             if launched.raw.program == "ray":
                 yield from of_ray.broken_by(launched)
             elif not launched.raw.launcher.in_each_pod:
                 yield from of_remote.broken_by(launched)
             if slots := slots_of(launched):
                 yield from of_slots.broken_by(slots)
-    if roles:
+    if len(roles) > 1 or (roles and roles[0].variables):
         yield from of_all_roles.broken_by(roles)
-    if len(roles) > 1:
-        yield from of_several_roles.broken_by(roles)

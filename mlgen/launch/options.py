@@ -11,11 +11,11 @@ from mlgen.launch.line import LAUNCHERS, Launcher, lines_of
 from mlgen.launch.role import (
     JobRole,
     Launched,
+    of_all_roles,
     of_launchers,
+    of_options,
     of_ray,
-    of_remote,
     of_roles,
-    of_several_roles,
 )
 from mlgen.problems import SURE, Problem, listed, similar, warning
 from mlgen.shell import cut, is_python
@@ -54,7 +54,7 @@ def no_program(launched: Launched) -> Iterator[Problem]:
         )
 
 
-@of_launchers
+@of_options
 def unknown_option(launched: Launched) -> Iterator[Problem]:
     """Warn of misspelled options, and of options of another launcher with the same meaning.
 
@@ -143,7 +143,7 @@ OF_PROGRAM = (
 """Common names of options of training programs."""
 
 
-@of_remote
+@of_options
 def other_implementation(launched: Launched) -> Iterator[Problem]:
     """Report options that only the mpirun of another implementation has.
 
@@ -178,7 +178,7 @@ def other_implementation(launched: Launched) -> Iterator[Problem]:
             )
 
 
-@of_launchers
+@of_options
 def bad_value(launched: Launched) -> Iterator[Problem]:
     """Report a value that an option does not accept, or that is no number.
 
@@ -208,7 +208,7 @@ def bad_value(launched: Launched) -> Iterator[Problem]:
             yield launched.error(message, f"write {right}")
 
 
-@of_remote
+@of_options
 def option_of_batch_system(launched: Launched) -> Iterator[Problem]:
     """Report options that make a launcher use a batch system, which pods do not have.
 
@@ -458,7 +458,7 @@ def script_on_submitter(launched: Launched) -> Iterator[Problem]:
             yield launched.warning(message, hint)
 
 
-@of_several_roles
+@of_all_roles
 def different_ray(roles: Sequence[JobRole]) -> Iterator[Problem]:
     """Warn of workers with another version of Ray or Python than the head, which rejects them.
 

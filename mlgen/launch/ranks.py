@@ -20,9 +20,11 @@ from mlgen.launch.role import (
     Launched,
     contradicted,
     differs,
+    of_all_roles,
     of_launchers,
+    of_options,
     of_roles,
-    of_several_roles,
+    of_variables,
 )
 from mlgen.launch.variables import first_address
 from mlgen.problems import Problem, ValuePath, listed, warning
@@ -35,7 +37,7 @@ NAME_OF_POD = r"\$\((metadata\.(name|uid)|status\.podIP)\)|\$\{?HOSTNAME\}?|(\$\
 """The name of the pod, which is not a number."""
 
 
-@of_launchers
+@of_options
 def min_above_max(launched: Launched) -> Iterator[Problem]:
     """Report a minimum that exceeds its maximum.
 
@@ -69,7 +71,7 @@ def min_above_max(launched: Launched) -> Iterator[Problem]:
             less, name = more, other
 
 
-@of_launchers
+@of_options
 def other_nodes(launched: Launched) -> Iterator[Problem]:
     """Report a number of pods that is not the number of replicas.
 
@@ -174,7 +176,7 @@ def trains_alone(launched: Launched) -> Iterator[Problem]:
             yield launched.alone(flag, framework)
 
 
-@of_launchers
+@of_options
 def same_rank(launched: Launched) -> Iterator[Problem]:
     """Report a rank that several replicas share, or that is not a number.
 
@@ -225,7 +227,7 @@ def _own_rank(role: JobRole) -> int | None:
     return natural(str(of_job.env.get("PET_NODE_RANK", "")).replace(INDEX, str(index)))
 
 
-@of_launchers
+@of_options
 def different_value(launched: Launched) -> Iterator[Problem]:
     """Report an option that must be the same in all pods, but differs in each.
 
@@ -247,7 +249,7 @@ def different_value(launched: Launched) -> Iterator[Problem]:
             yield launched.error(message, f"write --{name}={launched.job.name}")
 
 
-@of_launchers
+@of_options
 def needs_option(launched: Launched) -> Iterator[Problem]:
     """Report a missing option that the launcher needs for several pods.
 
@@ -277,7 +279,7 @@ def needs_option(launched: Launched) -> Iterator[Problem]:
             yield launched.warning(message, f"add --{name}={value}")
 
 
-@of_launchers
+@of_options
 def more_processes_than_gpus(launched: Launched) -> Iterator[Problem]:
     """Report more processes, or higher indexes of GPUs, than each pod has GPUs.
 
@@ -330,7 +332,7 @@ def more_processes_than_gpus(launched: Launched) -> Iterator[Problem]:
         yield launched.warning(message, hint)
 
 
-@of_launchers
+@of_options
 def overrides_option(launched: Launched) -> Iterator[Problem]:
     """Report an option of the launcher that contradicts a field of the job file.
 
@@ -471,7 +473,7 @@ def nodes_of_program(role: JobRole) -> Iterator[Problem]:
             yield role.warning(path, message, f'write "{replicas}"')
 
 
-@of_roles
+@of_variables
 def parallel_sizes(role: JobRole) -> Iterator[Problem]:
     """Report parallel sizes of a program whose product does not fit the processes of the job.
 
@@ -618,7 +620,7 @@ def nccl_without_gpus(role: JobRole) -> Iterator[Problem]:
         yield role.warning(place, message, "add nvidia.com/gpu to resources, or write gloo")
 
 
-@of_several_roles
+@of_all_roles
 def rank_without_gpus(roles: Sequence[JobRole]) -> Iterator[Problem]:
     """Report a role without GPUs whose replicas train together with those of roles with GPUs.
 

@@ -363,9 +363,12 @@ of_scripts: Rules[JobRole, Problem] = Rules("role")
 """Rules about roles that run a shell script."""
 
 of_variables: Rules[JobRole, Problem] = Rules("role")
-"""Rules about roles with variables in the job file, or arguments with a meaning for the job."""
+"""Rules about variables in the job file, arguments, and entries of configuration files."""
 
 of_launchers: Rules[Launched, Problem] = Rules("launcher")
+
+of_options: Rules[Launched, Problem] = Rules("launcher")
+"""Rules about the options of a launcher."""
 
 of_remote: Rules[Launched, Problem] = Rules("launcher")
 """Rules about launchers that one pod runs, and that start processes in the others."""
@@ -374,9 +377,6 @@ of_ray: Rules[Launched, Problem] = Rules("launcher")
 """Rules about the program `ray`."""
 
 of_all_roles: Rules[Sequence[JobRole], Problem] = Rules("job")
-
-of_several_roles: Rules[Sequence[JobRole], Problem] = Rules("job")
-"""Rules about the differences between the roles of a job that has several."""
 
 
 def _arguments(text: str) -> Iterator[tuple[str, str]]:

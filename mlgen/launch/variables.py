@@ -26,11 +26,9 @@ from mlgen.launch.role import (
     expanded,
     missing_in,
     of_all_roles,
-    of_launchers,
-    of_remote,
+    of_options,
     of_roles,
     of_scripts,
-    of_several_roles,
     of_variables,
     text_of_value,
 )
@@ -93,7 +91,7 @@ class Fault(NamedTuple):
     itself: bool = False
 
 
-@of_launchers
+@of_options
 def unreachable_address(launched: Launched) -> Iterator[Problem]:
     """Report an address of rank 0, in a launcher's option, at which pods do not reach it.
 
@@ -139,7 +137,7 @@ def unreachable_address(launched: Launched) -> Iterator[Problem]:
             yield launched.error(message, hint, code=fault.code, warn=warn)
 
 
-@of_remote
+@of_options
 def not_in_hostfile(launched: Launched) -> Iterator[Problem]:
     """Report names of hosts that are not in mlgen's hostfile.
 
@@ -513,7 +511,7 @@ def bad_argument(role: JobRole) -> Iterator[Problem]:
             yield role.warning(setting.path, message, row.get("hint", f"write $({row['same_as']})"))
 
 
-@of_several_roles
+@of_all_roles
 def differs_between_roles(roles: Sequence[JobRole]) -> Iterator[Problem]:
     """Report a port or an identifier that differs between roles that train together.
 
