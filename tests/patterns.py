@@ -566,7 +566,7 @@ def local() -> dict[str, list[str]]:
     from mlgen.jobfile.model import DEVICES, WHOLE_GPU
     from mlgen.jobfile.validation import python_pattern
     from mlgen.kubernetes.addresses import host_pattern
-    from mlgen.launch import addresses
+    from mlgen.launch import variables
     from mlgen.live import watch
     from mlgen.objects.labels import INDEX_FORMS
 
@@ -574,7 +574,7 @@ def local() -> dict[str, list[str]]:
     rules = found_in("kubernetes/rules.json", keys="like when unless")
     launchers = data(COMMANDS, "launchers").values()
     values = [value[0] for row in launchers for value in row.get("values", {}).values()]
-    roles = "|".join((*addresses.ROLE_NAMES, "a"))
+    roles = "|".join((*variables.ROLE_NAMES, "a"))
     rows = {
         "checks/commands.py: is_syntax": [
             rf"^({commands.OPERATOR_WORD}|~/\S*)$|{commands.VARIABLE_IN_WORD}"
@@ -614,9 +614,9 @@ def local() -> dict[str, list[str]]:
         ],
         "kubernetes/validation/rows.py: allowed": rules,
         "kubernetes/validation/syntax.py: pattern": rules,
-        r'launch/addresses.py: rf"(?:{names})-(.+-\d+)"': [r"(?:a|b)-(.+-\d+)"],
-        r'launch/addresses.py: rf"\b{own}\b"': [r"\ba\b"],
-        "launch/addresses.py: like_a_role": [rf"(.*-)?({roles})(-\d+)?(-svc|-service|-headless)?"],
+        r'launch/variables.py: rf"(?:{names})-(.+-\d+)"': [r"(?:a|b)-(.+-\d+)"],
+        r'launch/variables.py: rf"\b{own}\b"': [r"\ba\b"],
+        "launch/variables.py: like_a_role": [rf"(.*-)?({roles})(-\d+)?(-svc|-service|-headless)?"],
         'launch/options.py: rf"[^a-zA-Z0-9{row.separators}]"': ["[^a-zA-Z0-9_-]"],
         "launch/options.py: pattern": values,
         "launch/ranks.py: row.alone": [row["alone"] for row in launchers if row.get("alone")],

@@ -23,7 +23,7 @@ from mlgen.checks.pods import (
 from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.quantity import natural
 from mlgen.kubernetes.values import value_at
-from mlgen.launch.sidecars import is_sidecar
+from mlgen.launch.line import is_sidecar
 from mlgen.problems import Problem, ValuePath, did_you_mean, error
 
 

@@ -3,8 +3,7 @@
 import posixpath
 from collections.abc import Iterator
 
-from mlgen.contradictions._registry import of_jobs
-from mlgen.contradictions.lifecycle import unknown_role
+from mlgen.contradictions.lifecycle import of_jobs, of_run_policy, unknown_role
 from mlgen.jobfile.model import GANG_BOUNDS, GiveUpAfter, is_below, written
 from mlgen.launch.line import Line, lines_of
 from mlgen.problems import Problem, error, warning
@@ -125,7 +124,7 @@ def limit_per_index(topology: Topology) -> Iterator[Problem]:
             )
 
 
-@of_jobs
+@of_run_policy
 def managed_by(topology: Topology) -> Iterator[Problem]:
     """Report another manager of the Jobs. The Job controller ignores them, and mlgen has none.
 
@@ -206,7 +205,7 @@ def restarts_alone(topology: Topology) -> Iterator[Problem]:
             yield warning(path, message, hint)
 
 
-@of_jobs
+@of_run_policy
 def restart_scope(topology: Topology) -> Iterator[Problem]:
     """Report roles that cannot restart together with others.
 
@@ -247,7 +246,7 @@ def restart_scope(topology: Topology) -> Iterator[Problem]:
             yield unknown_role(("runPolicy", "restartScope"), name, known)
 
 
-@of_jobs
+@of_run_policy
 def restart_bounds(topology: Topology) -> Iterator[Problem]:
     """Report bounds on the restarts of all replicas that contradict each other or never apply.
 
@@ -306,7 +305,7 @@ def restart_bounds(topology: Topology) -> Iterator[Problem]:
         yield error(place, message, "raise backoffResetSeconds, or lower startSeconds")
 
 
-@of_jobs
+@of_run_policy
 def nothing_to_restart(topology: Topology) -> Iterator[Problem]:
     """Report restarts of a stalled job, or in place, without the roles to restart or a limit.
 
@@ -352,7 +351,7 @@ def nothing_to_restart(topology: Topology) -> Iterator[Problem]:
         yield error(("runPolicy", "restartMode"), f"restartMode: InPlace {needs}", hint)
 
 
-@of_jobs
+@of_run_policy
 def progress_file(topology: Topology) -> Iterator[Problem]:
     """Report a file of progress that is not in a volume, so that the sidecar cannot see it.
 
@@ -384,7 +383,7 @@ def progress_file(topology: Topology) -> Iterator[Problem]:
     )
 
 
-@of_jobs
+@of_run_policy
 def force_delete(topology: Topology) -> Iterator[Problem]:
     """Report a time after which no pod is deleted, because the job has no StatefulSet.
 

@@ -13,14 +13,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from mlgen.documents.document import Document
-from mlgen.frameworks import _options
+from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.jobfile.model import TrainingJob, without_gpus
-from mlgen.jobfile.schema import Extension, extended, with_kubernetes
+from mlgen.jobfile.schema import Extension, extended, inlined, with_kubernetes
 from mlgen.jobfile.validation import invalid_kubernetes_fields, require_valid
-from mlgen.kubernetes.values import value_at
+from mlgen.kubernetes.values import mapping, value_at
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
-from mlgen.problems import Collector, MlgenError, Problem
+from mlgen.problems import Collector, MlgenError, Problem, ValuePath, error, warning
 from mlgen.resources import table
 from mlgen.topology import Topology
 
@@ -153,7 +152,10 @@ def schema(selected: Iterable[str]) -> dict[str, Any]:
     extensions = {}
     for name in selected:
         framework = get(name)
-        schemas = _options.with_deprecated(options(name), framework.renamed_options)
+        schemas = {**options(name)}
+        for old, new in framework.renamed_options.items():
+            description = f"Deprecated: the old name of {new}."
+            schemas[old] = {**schemas[new], "deprecated": True, "description": description}
         extensions[name] = Extension(
             framework.title, framework.roles, schemas, bool(framework.others)
         )
@@ -164,11 +166,6 @@ def schema(selected: Iterable[str]) -> dict[str, Any]:
 def _schema(name: str | None) -> dict[str, Any]:
     """Return the JSON Schema of a framework's job file; without options if `name` is None."""
     return schema([name] if name else [])
-
-
-def options(name: str) -> Mapping[str, Any]:
-    """Return a JSON Schema for each option of a framework."""
-    return _options.schemas(name)
 
 
 def owners() -> dict[str, list[str]]:
@@ -204,10 +201,65 @@ def validate(
     name = value_at(document.data, ("spec", "framework"))
     known: str | None = name if name in names() else None
     new_names = get(known).renamed_options if known else {}
-    old_names = _options.deprecations(document, new_names)
+    old_names = _deprecations(document, new_names) if new_names else []
     collector = Collector(error for error in old_names if not error.warning)
     further = invalid_kubernetes_fields(document, version)
     with collector.catch():
         require_valid(document, _schema(known), further, owners)
     collector.raise_errors()
-    return _options.with_current_names(document, new_names), old_names
+    current = _with_current_names(document, new_names) if new_names else document
+    return current, old_names
+
+
+OPTIONS: ValuePath = ("spec", "options")
+
+
+@cache
+def options(framework: str) -> Mapping[str, Any]:
+    """Return a JSON Schema for each option of a framework: `schemas/options/<framework>.json`.
+
+    `{"$ref": "mpi.json#/transport"}` there is the schema of an option of another framework.
+    """
+    own: dict[str, Any] = inlined(table(f"options/{framework}"), _option)
+    return own
+
+
+def _option(reference: str) -> dict[str, Any]:
+    """Return the schema of an option: `mpi.json#/transport`."""
+    framework, _, name = reference.partition(".json#/")
+    option: dict[str, Any] = options(framework)[name]
+    return option
+
+
+def _deprecations(document: Document, new_names: Mapping[str, str]) -> list[Problem]:
+    """Return a warning for each old name in a document; an error if both names are set."""
+    own, found = _written_options(document), []
+    for old, new in new_names.items():
+        path = ("options", old)
+        if old in own and new in own:
+            message = f"{old} and {new} are mutually exclusive"
+            found.append(document.located(error(path, message, f"remove {old}"), key=True))
+        elif old in own:
+            message = f"{old} is deprecated: its new name is {new}"
+            old_name = warning(path, message, f"write {new}", "deprecated")
+            found.append(document.located(old_name, key=True))
+    return found
+
+
+def _with_current_names(document: Document, new_names: Mapping[str, str]) -> Document:
+    """Return a document whose options have their current names; all values keep their locations."""
+    own = _written_options(document)
+    if not new_names.keys() & set(own):
+        return document
+    current_options = {new_names.get(name, name): value for name, value in own.items()}
+    spec = {**document.data["spec"], "options": current_options}
+    mark = document.marks.at(OPTIONS) or UNWRITTEN
+    inner = {new_names.get(str(name), name): option for name, option in mark.inner.items()}
+    renamed = Mark(mark.place, mark.key, mark.text, mark.origin, inner)
+    marks = document.marks.put(OPTIONS, renamed)
+    return replace(document, data={**document.data, "spec": spec}, marks=marks)
+
+
+def _written_options(document: Document) -> dict[str, Any]:
+    """Return `spec.options`; empty if it is missing or has the wrong type."""
+    return mapping(document.data, *OPTIONS)

@@ -8,7 +8,7 @@ import json
 from mlgen.bounds import JOB_BYTES, JOB_OBJECTS, JOB_PODS
 from mlgen.jobfile.model import HostPorts, RoleSpec, TrainingJob
 from mlgen.kubernetes.limits import ENV_SHORT, overlong
-from mlgen.problems import MlgenError, ValuePath, error
+from mlgen.problems import MlgenError, Problem, ValuePath, error
 from mlgen.topology import Role
 
 ENTRY = len('{"name":, "value":}')
@@ -114,15 +114,12 @@ class Size:
     def add(self, role: Role) -> None:
         """Count a role."""
         self.objects += 2 if role.host_ports else 1
-        texts = {name: text for name, text in role.env.items() if isinstance(text, str)}
-        self.bytes += sum(map(len, texts.values()))
-        path = ("spec", "roles", role.spec.name)
-        problems = [
-            error
-            for name, text in texts.items()
-            if len(text) > ENV_SHORT
-            for error in overlong(path, name, text)
-        ]
+        problems: list[Problem] = []
+        for name, text in role.env.items():
+            if isinstance(text, str):
+                self.bytes += len(text)
+                if len(text) > ENV_SHORT:
+                    problems += overlong(("spec", "roles", role.spec.name), name, text)
         if problems:
             raise MlgenError(problems)
         if self.bytes > JOB_BYTES:

@@ -5,13 +5,15 @@ rendered without the policies that need one, with a warning for each. If a role 
 without one, that is an error.
 """
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from mlgen.jobfile.model import GiveUpAfter, SuccessPolicy, TrainingJob
+from mlgen.contradictions.pods import SERVER_TOKEN, SERVER_URL
+from mlgen.jobfile.model import GiveUpAfter, Progress, SuccessPolicy, TrainingJob, is_below
 from mlgen.problems import Problem, error, warning
-from mlgen.topology import Role, Success, Topology
+from mlgen.topology import Helper, Mount, PodField, PodFiles, Role, Scratch, Success, Topology
 
 FIRST = Success(indexes="0")
 """Success as soon as replica 0 has succeeded."""
@@ -46,17 +48,16 @@ def is_in_gang(job: TrainingJob, role: str) -> bool:
     return chosen and job.supervisor and not job.workflow
 
 
-def with_split_deciders(job: TrainingJob, role: str, *, split: bool) -> TrainingJob:
+def with_split_deciders(job: TrainingJob, role: str) -> TrainingJob:
     """Return the job with a policy by which the Jobs of a split role decide together, if needed.
 
     It is needed if all replicas must succeed.
 
     Args:
         job: the job.
-        role: the deciding role.
-        split: True if it has several replicas, and each of them has its own Job.
+        role: the deciding role, of which each of several replicas has its own Job.
     """
-    if not split or not job.watched or job.success_policy.replicas != "All":
+    if not job.watched or job.success_policy.replicas != "All":
         return job
     return replace(job, success_policy=SuccessPolicy(roles=(role,)))
 
@@ -201,3 +202,57 @@ def _starts(topology: Topology) -> Iterator[Problem]:
                 " for DNS names",
                 hint,
             )
+
+
+POD = "/mlgen/pod"
+"""The folder with the pod's UID, with which the supervisor identifies the sender of a request."""
+
+RUN = "/mlgen/run"
+"""The folder in which the sidecar keeps the number of the attempt while containers restart."""
+
+TOKEN = f"{POD}/uid"
+POD_MOUNT = Mount(PodFiles("mlgen-pod", {"uid": PodField("metadata.uid")}), POD)
+
+
+def with_requests(topology: Topology) -> Topology:
+    """Return the topology with what replicas need for requests to the supervisor, if they send any.
+
+    They report progress and restart in place, with variables, volumes and a sidecar in the pods.
+    """
+    if not topology.supervised or not topology.job.run_policy.has_requests:
+        return topology
+    return replace(
+        topology, roles=tuple(_with_request(topology.job, role) for role in topology.roles)
+    )
+
+
+def _with_request(job: TrainingJob, role: Role) -> Role:
+    progress, helpers = job.run_policy.progress, role.helpers
+    role = replace(role, in_place=role.gang and job.run_policy.restart_mode == "InPlace")
+    file = _watched_file(progress, role)
+    watched = {"MLGEN_FILE": file} if file else {}
+    run = [Mount(Scratch("mlgen-run"), RUN, read_only=False)] if role.in_place else []
+    if watched or run:
+        env = {"MLGEN_SUPERVISOR": _server(job)} | watched
+        mounts = (POD_MOUNT, *run)
+        sidecar = Helper("supervised", "supervised.sh", "wait", env, mounts, sidecar=True)
+        helpers = (sidecar, *role.helpers)
+    if not progress:
+        return replace(role, helpers=helpers)
+    own = {SERVER_URL: f"{_server(job)}/progress", SERVER_TOKEN: TOKEN}
+    mounts = (*role.mounts, POD_MOUNT)
+    return replace(role, env={**role.env, **own}, mounts=mounts, helpers=helpers)
+
+
+def _watched_file(progress: Progress | None, role: Role) -> str:
+    """Return `progress.file` if a volume of a role's training container contains it, else ""."""
+    file = (progress and progress.file) or ""
+    paths = role.spec.mount_paths
+    return file if any(is_below(posixpath.normpath(file), path) for path in paths) else ""
+
+
+def _server(job: TrainingJob) -> str:
+    """Return the URL of the supervisor."""
+    domain = job.network.cluster_domain
+    suffix = f".{job.namespace}.svc.{domain}" if domain else ""
+    return f"http://{job.name}-supervisor{suffix}:{job.run_policy.port}"

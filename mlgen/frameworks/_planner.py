@@ -5,18 +5,20 @@ job file's overrides for all frameworks, and collects contradictions as problems
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
-from mlgen.contradictions import of_jobs
+from mlgen.contradictions import contradictions
 from mlgen.contradictions.lifecycle import unknown_role
 from mlgen.frameworks import _lifecycle
-from mlgen.frameworks._addresses import with_aliases
 from mlgen.frameworks._capacity import HostPortAllocation, Size
-from mlgen.frameworks._progress import with_requests
+from mlgen.frameworks._lifecycle import with_requests
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor, has_devices
+from mlgen.kubernetes.addresses import TEXTS, host_pattern, indexes, names_service
 from mlgen.launch import launch_problems
 from mlgen.launch.line import rendezvous_port
 from mlgen.launch.role import variables_of
@@ -34,6 +36,86 @@ from mlgen.topology import (
     Until,
     Wait,
 )
+
+Replica = tuple[int, int]
+"""The position of a `Role` in the topology, and the index of one of its replicas."""
+
+
+SSH_ALIAS = "(?m)^Host .*"
+"""A line of an ssh configuration that defines an alias of a host."""
+
+
+def _with_aliases(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
+    """Return the roles, with an alias for each bare replica name in the job file.
+
+    Operators create a Service for each replica: `<job>-<role>-<i>`. So programs dial that bare
+    name, with or without the namespace and the cluster's domain. mlgen renders Services only for
+    bare names that are used. The address `<job>-<role>-<i>.<job>` needs none.
+    """
+    plain_names = {job.name, job.written_name}
+    texts = dict.fromkeys(text for spec in job.roles.values() for text in _texts(spec))
+    texts_with_name = [text for text in texts if any(f"{name}-" in text for name in plain_names)]
+    if not texts_with_name:  # then the pattern need not be compiled
+        return list(roles)
+    replicas = _replicas(job, roles)
+    role_names = {f"{name}-{role}": role for name in plain_names for role in replicas}
+    pattern = host_pattern(role_names)
+    aliases: dict[int, dict[str, int]] = {}
+    for text in texts_with_name:
+        for match in pattern.finditer(text):
+            role = role_names[match["name"]]
+            subdomains = (*plain_names, job.subdomain, job.network.subdomain or job.name)
+            if not all(names_service(match, each, job.namespace) for each in subdomains):
+                continue
+            for index in indexes(match["index"], len(replicas[role])):
+                if index < len(replicas[role]):
+                    position, replica = replicas[role][index]
+                    aliases.setdefault(position, {})[f"{job.name}-{role}-{index}"] = replica
+    return [
+        replace(role, aliases={**role.aliases, **aliases[position]})
+        if position in aliases
+        else role
+        for position, role in enumerate(roles)
+    ]
+
+
+def _replicas(job: TrainingJob, roles: Sequence[Role]) -> dict[str, list[Replica]]:
+    """Return the replicas of each role, by role name in the topology and in the job file."""
+    replicas: dict[str, list[Replica]] = {}
+    for position, role in enumerate(roles):
+        count = role.max_replicas or role.replicas
+        first = role.index or 0
+        places = ((position, index) for index in range(first, first + count))
+        replicas.setdefault(role.name, []).extend(places)
+    for role in {role.name: role for role in roles if role.merged}.values():
+        first = 0
+        for part in role.merged:
+            last = first + job.roles[part].replicas
+            replicas[part] = replicas[role.name][first:last]
+            first = last
+    return replicas
+
+
+def _texts(spec: RoleSpec) -> Iterator[str]:
+    """Yield the user's texts that the pods of a role read: commands, variables and files."""
+    yield from (*spec.command, *spec.args)
+    yield from _strings(spec.env)
+    yield from (re.sub(SSH_ALIAS, "", text) for text in spec.file_texts)
+    for template in spec.templates:
+        yield from _strings(template, every=False)
+
+
+def _strings(value: Any, *, every: bool = True) -> Iterator[str]:
+    """Yield all strings in a value; in a pod template, only the strings that can name hosts."""
+    if isinstance(value, str) and every:
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item, every=every)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _strings(item, every=every or name in TEXTS)
+
 
 RoleFields = Mapping[str, Any]
 """Fields of a `Role` that a framework sets in `Planner.add`."""
@@ -123,7 +205,6 @@ class Planner:
         only_ready: True if the names of replicas resolve only while they are ready.
         collector: the problems reported so far.
         own_jobs: the roles whose replicas have Jobs of their own, except on the host network.
-        host_ports: the ports on the nodes, for host networking.
         size: the size of the roles added so far.
     """
 
@@ -143,8 +224,12 @@ class Planner:
         self.only_ready = False
         self.own_jobs: tuple[str, ...] = ()
         self.collector = Collector()
-        self.host_ports = HostPortAllocation(job)
         self.size = Size(job)
+
+    @cached_property
+    def host_ports(self) -> HostPortAllocation:
+        """The ports on the nodes, for host networking."""
+        return HostPortAllocation(self.job)
 
     def report(
         self,
@@ -351,10 +436,10 @@ class Planner:
         """
         replicas, named = fields.get("replicas", spec.replicas), fields.pop("named", False)
         if fields.get("decides"):
-            split = self.is_split(spec) and replicas > 1
             needed = fields.get("tolerates_failure", False)
             success = _lifecycle.success(self.job, success, needed=needed)
-            self.job = _lifecycle.with_split_deciders(self.job, spec.name, split=split)
+            if replicas > 1 and self.is_split(spec):
+                self.job = _lifecycle.with_split_deciders(self.job, spec.name)
         policy = self._restart_policy(spec, restart, serves=serves)
         role = Role(
             name=spec.name,
@@ -506,7 +591,7 @@ class Planner:
     def topology(self) -> Topology:
         """Return the finished topology, with all problems of the job."""
         roles = _lifecycle.with_deciders(self.job, _with_ready_names(self._with_waits()))
-        self.roles = _without_visible_gpus(with_aliases(self.job, roles))
+        self.roles = _without_visible_gpus(_with_aliases(self.job, roles))
         topology = Topology(
             job=self.job,
             roles=tuple(self.roles),
@@ -519,7 +604,7 @@ class Planner:
         topology = with_requests(topology)
         topology = replace(topology, cleanup=_lifecycle.cleanup(topology))
         found = chain(
-            of_jobs.broken_by(topology),
+            contradictions(topology),
             _lifecycle.without_supervisor(topology),
             launch_problems(topology),
         )

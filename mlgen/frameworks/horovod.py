@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlgen.frameworks import mpi
 from mlgen.frameworks._planner import Planner
-from mlgen.launch.slots import per_worker
+from mlgen.launch.mpi import per_worker
 
 
 def lay_out(planner: Planner) -> None:

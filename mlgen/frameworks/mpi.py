@@ -12,8 +12,8 @@ from typing import Any
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.launch.line import lines_of, ssh_port
+from mlgen.launch.mpi import per_worker
 from mlgen.launch.role import users_of
-from mlgen.launch.slots import per_worker
 from mlgen.topology import (
     ConfigFiles,
     Helper,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mlgen.jobfile.model import KILLED_EXIT_CODES, PERMANENT_EXIT_CODES
 from mlgen.launch.line import COMMANDS, FOREVER, Launch, Line, Script
-from mlgen.launch.role import JobRole, of_roles
+from mlgen.launch.role import JobRole, of_roles, of_scripts
 from mlgen.problems import Code, Problem, ValuePath
 from mlgen.shell import program
 from mlgen.topology import Role
@@ -45,7 +45,7 @@ class Hidden(NamedTuple):
     hint: str
 
 
-@of_roles
+@of_scripts
 def misses_end(role: JobRole) -> Iterator[Problem]:
     """Report a script that ends before its training, or never, because of a command after it.
 
@@ -86,7 +86,7 @@ def misses_end(role: JobRole) -> Iterator[Problem]:
                 break
 
 
-@of_roles
+@of_scripts
 def hidden_failure(role: JobRole) -> Iterator[Problem]:
     """Warn of a script that succeeds although its training fails.
 

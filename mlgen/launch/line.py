@@ -7,10 +7,10 @@ sets.
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple
 
 from mlgen.jobfile.model import RoleSpec
@@ -148,7 +148,7 @@ class Launcher:
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     without_program: Sequence[str] = ()
 
-    @property
+    @cached_property
     def known(self) -> set[str]:
         """All options; empty if the row does not list them."""
         meanings = (self.nodes, self.rank, self.processes, self.all_processes, self.port)
@@ -226,7 +226,7 @@ class Launch:
         """The meaning of its options."""
         return LAUNCHERS[self.program]
 
-    @property
+    @cached_property
     def inner(self) -> str | None:
         """The launcher that it starts; None if it starts another program."""
         if "module" in self.options:
@@ -323,7 +323,8 @@ class Line:
         wrapped = False
         for index, word in enumerate(self.words):
             name = program(word)
-            if _is_assignment(word):
+            variable, equals, _ = word.partition("=")
+            if equals and variable.isidentifier():  # it sets a variable for the program
                 continue
             if name in COMMANDS["installers"]:
                 return None
@@ -383,9 +384,11 @@ class Line:
         """Return the launcher that starts at an index, and the index after its name; else None."""
         words, name = self.words, program(self.words[start])
         if not is_python(name):
-            starts = ((size, (name, *words[start + 1 : start + size])) for size in (1, 2))
-            found = ((PROGRAMS[key], start + size) for size, key in starts if key in PROGRAMS)
-            return next(found, None)
+            for after in (start + 1, start + 2):
+                key = (name, *words[start + 1 : after])
+                if key in PROGRAMS:
+                    return PROGRAMS[key], after
+            return None
         for index in range(start + 1, len(words)):
             if words[index] == "-m" and index + 1 < len(words):
                 launcher = MODULES.get(words[index + 1])
@@ -424,12 +427,6 @@ class Line:
         skipped = bool(self.shell and re.search(BRANCHES, self.shell.text))
         script = (*subcommand, *queue)
         return Launch(launcher, options, script, path, paths, written, dashed, skipped)
-
-
-def _is_assignment(word: str) -> bool:
-    """Return True for `NAME=value`, which sets a variable for the next command."""
-    name, equals, _ = word.partition("=")
-    return bool(equals) and name.isidentifier()
 
 
 def _is_value(queue: Sequence[str], *, has_value: bool = False) -> bool:
@@ -475,8 +472,7 @@ class Lines:
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """The first launchers that it runs, in the order of the lines."""
-        launches = (line.launch for line in self.lines)
-        return tuple(islice((launch for launch in launches if launch), LAUNCHES))
+        return tuple([line.launch for line in self.lines if line.launch][:LAUNCHES])
 
     @property
     def text(self) -> str:
@@ -528,18 +524,22 @@ def lines_of(spec: RoleSpec) -> Lines:
     """Return the commands of a role's training container, with its templates merged."""
     found: Lines | None = spec.__dict__.get("_lines")
     if found is None:
-        found = Lines(*_placed(spec), files_of(spec), working_dir_of(spec))
+        container: dict[str, Any] = {"command": [*spec.command], "args": [*spec.args]}
+        patched: set[str] = set()
+        for patch in spec.container_patches:
+            patches = {name: patch[name] for name in container if name in patch}
+            patched |= patches.keys()
+            container = merged(container, patches)
+        words, paths = _placed(container, patched)
+        folder = spec.patched("workingDir", spec.working_dir) or ""
+        found = Lines(words, paths, files_of(spec), folder)
         spec.__dict__["_lines"] = found  # a role is frozen, so its lines do not change
     return found
 
 
 def container_lines(container: Mapping[str, Any]) -> Lines:
     """Return the commands of a container of a rendered pod. Paths are below the container."""
-    fields = [(field, container.get(field) or []) for field in ("command", "args")]
-    placed = [
-        ((field, index), str(word)) for field, words in fields for index, word in enumerate(words)
-    ]
-    return Lines([word for _, word in placed], [path for path, _ in placed])
+    return Lines(*_placed(container))
 
 
 def files_of(spec: RoleSpec) -> list[File]:
@@ -552,19 +552,13 @@ def files_of(spec: RoleSpec) -> list[File]:
     ]
 
 
-def working_dir_of(spec: RoleSpec) -> str:
-    """Return the working directory of a role's training container; "" for the image's."""
-    return spec.patched("workingDir", spec.working_dir) or ""
+def _placed(
+    container: Mapping[str, Any], patched: Collection[str] = ()
+) -> tuple[list[str], list[ValuePath]]:
+    """Return the words of a container's command and args, and the path of each word.
 
-
-def _placed(spec: RoleSpec) -> tuple[list[str], list[ValuePath]]:
-    """Return the words of a role's command and args, as `objects.pod` merges its templates."""
-    container: dict[str, Any] = {"command": [*spec.command], "args": [*spec.args]}
-    patched: set[str] = set()
-    for patch in spec.container_patches:
-        patches = {name: patch[name] for name in container if name in patch}
-        patched |= patches.keys()
-        container = merged(container, patches)
+    A field that a template has patched has the path `template`.
+    """
     words: list[str] = []
     paths: list[ValuePath] = []
     for name in ("command", "args"):
@@ -579,8 +573,11 @@ def rendezvous_port(*specs: RoleSpec) -> int | None:
 
     None if there is no such flag, or its value is known only at run time.
     """
-    ports = (_rendezvous_port(launch) for spec in specs for launch in lines_of(spec).launches)
-    return next(filter(None, ports), None)
+    for spec in specs:
+        for launch in lines_of(spec).launches:
+            if port := _rendezvous_port(launch):
+                return port
+    return None
 
 
 def _rendezvous_port(launch: Launch) -> int | None:
@@ -611,3 +608,70 @@ def ssh_port(launcher: RoleSpec) -> int | None:
         texts.append(launch.literal("mca_plm_rsh_args") or "")
     matches = (re.search(SSH_PORT, text) for text in texts)
     return next((int(match[1]) for match in matches if match), None)
+
+
+ONE_SHOT = re.compile(r"--?(once|one-time|oneshot|version|help)\b")
+"""Options that make a known program exit by itself."""
+
+ENDLESS = re.compile(r"\bsleep\s+(infinity|inf\b|\d{3,}d)|\bwhile\s+(true|:|\[\s*1\s*\])\s*(;|\n)")
+"""Parts of a command that run forever, unless another part (ENDS) stops them. See also FOLLOWS."""
+
+COMMAND, TAIL = re.compile(r"[^;|&\n]+"), re.compile(r"\btail(?=\s)")
+FOLLOWS = re.compile(r"\s(-[a-zA-Z]*[fF]|--follow)\b")
+"""An option with which `tail` runs forever."""
+
+ENDS = re.compile(r"\b(break|exit|return|kill|pkill|timeout|trap)\b|--pid\b")
+
+BACKGROUND = re.compile(r"&\s*(\n|$|\w)")
+"""The end of a command that runs in the background."""
+
+ROLES = re.compile(
+    r"(^|[-_])(agent|collector|daemon|dashboard|exporter|forwarder|log|logger|logging|logs|metrics"
+    r"|monitor|monitoring|proxy|server|shipper|sidecar|watcher|ui)([-_]|$)"
+)
+"""Words in the name of a container that probably runs until it is stopped."""
+
+
+def is_sidecar(container: Mapping[str, Any]) -> bool:
+    """Return True if a container clearly runs until it is stopped, as a proxy or log shipper does.
+
+    Its program or command decides. A pod of a Job completes when all of its containers have ended.
+    Kubernetes stops only native sidecars (init containers with `restartPolicy: Always`) then:
+    https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
+    """
+    text = container_lines(container).text
+    endless = ENDLESS.search(text) or _follows(text)
+    if endless:
+        return not (ENDS.search(text) or BACKGROUND.search(text, endless.end()))
+    return _is_known(container) and not ONE_SHOT.search(text)
+
+
+def _follows(text: str) -> re.Match[str] | None:
+    """Return the option of the first `tail` that runs forever."""
+    for command in COMMAND.finditer(text) if "tail" in text else ():
+        tail = TAIL.search(text, command.start(), command.end())
+        if tail and (found := FOLLOWS.search(text, tail.end(), command.end())):
+            return found
+    return None
+
+
+def may_be_sidecar(container: Mapping[str, Any]) -> bool:
+    """Return True if a container may run forever, judged by its name, ports and probes."""
+    if ONE_SHOT.search(container_lines(container).text):
+        return False
+    serves = any(container.get(name) for name in ("ports", "livenessProbe", "readinessProbe"))
+    return serves or any(ROLES.search(name) for name in _names(container))
+
+
+def _is_known(container: Mapping[str, Any]) -> bool:
+    """Return True for a program in `schemas/launch/sidecars.json`: its command, name or image."""
+    command = container.get("command") or []
+    # A command, such as a shell, may use the image for another purpose.
+    names = [program(str(command[0]))] if command else _names(container)
+    return any(name in table("launch/sidecars") for name in names)
+
+
+def _names(container: Mapping[str, Any]) -> list[str]:
+    """Return the name of a container, and of its image without registry, tag and digest."""
+    image = str(container.get("image") or "").partition("@")[0].rpartition("/")[2]
+    return [str(container.get("name") or ""), image.partition(":")[0]]

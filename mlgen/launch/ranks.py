@@ -1,21 +1,31 @@
-"""Rules about the processes that launchers start: how many, and their ranks.
+"""Rules about the processes that launchers start: how many, their ranks, and their GPUs.
 
 Launchers such as torchrun run once in each replica, and must agree on the number of replicas. A
 program may use its variables and options in other ways, so most of these rules are warnings.
 """
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from math import prod
+from typing import Any
 
-from mlgen.jobfile.model import gpu_count, process_devices
+from mlgen.jobfile.model import RoleSpec, gpu_count, has_devices, process_devices
 from mlgen.kubernetes.quantity import natural
-from mlgen.launch.addresses import first_address
 from mlgen.launch.line import COMMANDS
-from mlgen.launch.role import JobRole, Launched, contradicted, differs, of_launchers, of_roles
-from mlgen.problems import Problem, listed, warning
-from mlgen.shell import is_python
+from mlgen.launch.role import (
+    NNODES,
+    JobRole,
+    Launched,
+    contradicted,
+    differs,
+    of_all_roles,
+    of_launchers,
+    of_options,
+    of_roles,
+    of_variables,
+)
+from mlgen.launch.variables import first_address
+from mlgen.problems import Problem, ValuePath, listed, warning
 from mlgen.topology import INDEX, INDEX_NAME
 
 RANKS = ("RANK", "PADDLE_RANK", INDEX_NAME)
@@ -24,14 +34,8 @@ RANKS = ("RANK", "PADDLE_RANK", INDEX_NAME)
 NAME_OF_POD = r"\$\((metadata\.(name|uid)|status\.podIP)\)|\$\{?HOSTNAME\}?|(\$\(|`)hostname[)`]"
 """The name of the pod, which is not a number."""
 
-LOOPS = r"xargs|parallel|(?<!&)&(?!&)|\b(for|while)\b"
-"""A pattern of scripts that may start several processes."""
 
-SEVERAL = rf"nproc|gpu|device|process|spawn|launch|strategy|{LOOPS}"
-"""Words of a command line that may start several processes."""
-
-
-@of_launchers
+@of_options
 def min_above_max(launched: Launched) -> Iterator[Problem]:
     """Report a minimum that exceeds its maximum.
 
@@ -55,14 +59,17 @@ def min_above_max(launched: Launched) -> Iterator[Problem]:
     if row.in_each_pod and nodes and nodes[0] > nodes[-1]:
         flag = launched.flag(row.nodes)
         yield launched.error(f"{flag} exceeds its maximum, {nodes[-1]}", hint)
-    numbers = ((name.replace("_", "-"), launch.number(name)) for name in row.ordered)
-    known = [(name, number) for name, number in numbers if number is not None]
-    for (name, less), (other, more) in pairwise(known):
-        if less > more:
-            yield launched.error(f"--{name} {less} exceeds --{other} {more}", hint)
+    less, name = -1, ""
+    for option in row.ordered:
+        more = launch.number(option)
+        if more is not None:
+            other = option.replace("_", "-")
+            if less > more:
+                yield launched.error(f"--{name} {less} exceeds --{other} {more}", hint)
+            less, name = more, other
 
 
-@of_launchers
+@of_options
 def other_nodes(launched: Launched) -> Iterator[Problem]:
     """Report a number of pods that is not the number of replicas.
 
@@ -167,7 +174,7 @@ def trains_alone(launched: Launched) -> Iterator[Problem]:
             yield launched.alone(flag, framework)
 
 
-@of_launchers
+@of_options
 def same_rank(launched: Launched) -> Iterator[Problem]:
     """Report a rank that several replicas share, or that is not a number.
 
@@ -218,7 +225,7 @@ def _own_rank(role: JobRole) -> int | None:
     return natural(str(of_job.env.get("PET_NODE_RANK", "")).replace(INDEX, str(index)))
 
 
-@of_launchers
+@of_options
 def different_value(launched: Launched) -> Iterator[Problem]:
     """Report an option that must be the same in all pods, but differs in each.
 
@@ -240,7 +247,7 @@ def different_value(launched: Launched) -> Iterator[Problem]:
             yield launched.error(message, f"write --{name}={launched.job.name}")
 
 
-@of_launchers
+@of_options
 def needs_option(launched: Launched) -> Iterator[Problem]:
     """Report a missing option that the launcher needs for several pods.
 
@@ -270,7 +277,7 @@ def needs_option(launched: Launched) -> Iterator[Problem]:
             yield launched.warning(message, f"add --{name}={value}")
 
 
-@of_launchers
+@of_options
 def more_processes_than_gpus(launched: Launched) -> Iterator[Problem]:
     """Report more processes, or higher indexes of GPUs, than each pod has GPUs.
 
@@ -298,7 +305,7 @@ def more_processes_than_gpus(launched: Launched) -> Iterator[Problem]:
     launch, row, count = launched.launch, launched.launch.launcher, process_devices(launched.spec)
     if not row.in_each_pod or not count:
         return
-    sizes = {name: launch.number(name) or 0 for name in (row.processes,) if name}
+    sizes = {row.processes: launch.number(row.processes) or 0}
     for name in row.device_lists:
         text = launch.literal(name) or ""
         if re.fullmatch(r"\d{1,4}(,\d{1,4})*", text):
@@ -323,7 +330,7 @@ def more_processes_than_gpus(launched: Launched) -> Iterator[Problem]:
         yield launched.warning(message, hint)
 
 
-@of_launchers
+@of_options
 def overrides_option(launched: Launched) -> Iterator[Problem]:
     """Report an option of the launcher that contradicts a field of the job file.
 
@@ -392,7 +399,7 @@ def not_torchrun(role: JobRole) -> Iterator[Problem]:
         command: [torchrun, train.py]
         roles: {worker: {replicas: 2}}
     """
-    launches, script = role.lines.launches, lone_script(role)
+    launches, script = role.lines.launches, role.lone_script
     if "PET_RDZV_BACKEND" in role.env:
         starts = {"python": script} | {
             launch.program: " ".join(launch.script[:1])
@@ -420,18 +427,6 @@ def not_torchrun(role: JobRole) -> Iterator[Problem]:
         message = f"nprocPerNode: {processes} exceeds the number of GPUs per pod, {count}"
         hint = f"write nprocPerNode: {count}"
         yield warning(("options", "nprocPerNode"), message, hint, "launch")
-
-
-def lone_script(role: JobRole) -> str | None:
-    """Return the script that a role runs with python, in one process; None if unknown."""
-    lines = role.lines
-    texts = (lines.text, *(script.text for script in lines.scripts))
-    if lines.launches or any(re.search(SEVERAL, text) for text in texts):
-        return None
-    programs = (line.arguments for line in lines.lines if is_python(line.program))
-    starts = (next((word for word in each if not word.startswith("-")), "") for each in programs)
-    scripts = [word for word in starts if word.endswith(".py")]
-    return scripts[0] if len(scripts) == 1 else None
 
 
 @of_roles
@@ -476,7 +471,7 @@ def nodes_of_program(role: JobRole) -> Iterator[Problem]:
             yield role.warning(path, message, f'write "{replicas}"')
 
 
-@of_roles
+@of_variables
 def parallel_sizes(role: JobRole) -> Iterator[Problem]:
     """Report parallel sizes of a program whose product does not fit the processes of the job.
 
@@ -512,8 +507,11 @@ def parallel_sizes(role: JobRole) -> Iterator[Problem]:
     """
     settings = {setting.name: setting for setting in role.settings}
     for row in COMMANDS["parallel_sizes"]:
-        named = (settings[name] for name in row["options"] if name in settings)
-        found = [(each, size) for each in named if (size := natural(each.value))]
+        found = []
+        for name in row["options"]:
+            size = natural(settings[name].value) if name in settings else None
+            if size:
+                found.append((settings[name], size))
         if not found:
             continue
         product, path = prod(size for _, size in found), found[0][0].path
@@ -545,3 +543,112 @@ def _processes_of(role: JobRole) -> int:
     else:
         each = natural(str(role.env.get("PET_NPROC_PER_NODE"))) or process_devices(role.spec)
     return launch.number(row.all_processes) or each * launched[0].replicas
+
+
+BACKEND = r"(.*\.)?(\w+_)?backend"
+"""The names of arguments and entries that choose a backend."""
+
+CALL = r"init_process_group\(\s*(backend\s*=\s*)?['\"]nccl['\"]\s*[,)]"
+"""A call that always uses NCCL. If a program asks for GPUs first, other calls may use another."""
+
+ELSEWHERE = r"(?i)nvidia|gpu|cuda|runtimeClassName|privileged"
+"""Signs in a template or a variable of GPUs that a container gets without requesting them."""
+
+
+def _may_have_gpus(spec: RoleSpec) -> bool:
+    """Return True if a role requests a device, or may get GPUs without a request."""
+    if spec.gpus or has_devices(spec):
+        return True
+    return re.search(ELSEWHERE, repr((spec.templates, spec.env))) is not None
+
+
+@of_roles
+def nccl_without_gpus(role: JobRole) -> Iterator[Problem]:
+    """Report the backend NCCL in a role without GPUs, where it fails.
+
+    https://github.com/pytorch/pytorch/pull/45642
+
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py, --backend, nccl]
+        roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        command: [torchrun, /code/train.py]
+        volumes:
+          code: {mountPath: /code, files: {train.py: "dist.init_process_group('nccl')"}}
+        roles: {worker: {replicas: 2}}
+    wrong:
+        framework: pytorch
+        command: [torchrun, train.py]
+        env: {PL_TORCH_DISTRIBUTED_BACKEND: nccl}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py, --backend, nccl]
+        resources: {nvidia.com/gpu: 1}
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py, --backend, gloo]
+        roles: {worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        command: [torchrun, train.py, --backend, nccl]
+        env: {NVIDIA_VISIBLE_DEVICES: all}
+        roles: {worker: {replicas: 2}}
+    """
+    spec = role.spec
+    if _may_have_gpus(spec) or not role.trains_together:
+        return
+    lines = role.lines
+    named: list[tuple[str, Any, ValuePath]] = [
+        *((setting.name, setting.value, setting.path) for setting in role.settings),
+        *((name.lower(), value, ("env", name)) for name, value in spec.env.items()),
+    ]
+    places = [
+        path for name, value, path in named if value == "nccl" and re.fullmatch(BACKEND, name)
+    ]
+    words = zip(lines.words, lines.paths, strict=True)
+    for text, path in (*((text, path) for _, text, path in lines.files), *words):
+        if re.search(CALL, text) and not re.search("gloo|is_available", text):
+            places.append(path)
+    for place in dict.fromkeys(places):
+        message = f"NCCL works only with GPUs, and {role.name} has none"
+        yield role.warning(place, message, "add nvidia.com/gpu to resources, or write gloo")
+
+
+@of_all_roles
+def rank_without_gpus(roles: Sequence[JobRole]) -> Iterator[Problem]:
+    """Report a role without GPUs whose replicas train together with those of roles with GPUs.
+
+    All ranks usually run the same program. The master of a PyTorchJob is rank 0, not a launcher:
+    pkg/controller.v1/pytorch/envvar.go of kubeflow/training-operator 1.5.
+
+    wrong:
+        framework: pytorch
+        command: [python, train.py]
+        roles:
+          master: {}
+          worker: {replicas: 2, resources: {nvidia.com/gpu: 1}}
+    right:
+        framework: pytorch
+        command: [python, train.py]
+        resources: {nvidia.com/gpu: 1}
+        roles: {master: {}, worker: {replicas: 2}}
+    right:
+        framework: pytorch
+        roles:
+          master: {command: [python, parameters.py]}
+          worker: {replicas: 2, command: [python, train.py], resources: {nvidia.com/gpu: 1}}
+    """
+    ranks = [role for role in roles if not role.env.keys().isdisjoint(NNODES)]
+    with_gpus = [role for role in ranks if role.spec.gpus]
+    for role in ranks:
+        # A role with another command may be a parameter server, which needs none.
+        same = (other.name for other in with_gpus if other.lines.words == role.lines.words)
+        other = next(same, None)
+        if other and not _may_have_gpus(role.spec):
+            message = f"{role.name} has no GPUs, but trains together with {other}, which has"
+            hint = f"write the resources of {other} for {role.name}, too"
+            yield role.warning((), message, hint, code="combination")

@@ -17,7 +17,7 @@ from mlgen.kubernetes.values import value_at
 from mlgen.launch.line import COMMANDS, Launch, Lines, lines_of
 from mlgen.problems import Code, Problem, ValuePath, error
 from mlgen.rules import Rules
-from mlgen.shell import is_shell
+from mlgen.shell import is_python, is_shell
 from mlgen.topology import INDEX, INDEX_NAME, PodField, Role, Topology
 
 VARIABLES = COMMANDS["variables"]
@@ -44,6 +44,12 @@ COMPUTED = r"\$\{\w+[^\w}]|[|;]|<<<|(?:\$\(|`)\s*(?!hostname|uuidgen|shuf|mktemp
 
 CONDITIONS = r"\b(if|case|for|while|until|test|source|eval|read)\b|^[^\S\n]*\. |\[|\|\|"
 """A pattern of scripts in which an assignment may not be the variable's value."""
+
+LOOPS = r"xargs|parallel|(?<!&)&(?!&)|\b(for|while)\b"
+"""A pattern of scripts that may start several processes."""
+
+SEVERAL = rf"nproc|gpu|device|process|spawn|launch|strategy|{LOOPS}"
+"""Words of a command line that may start several processes."""
 
 DECLARATIONS = ("export", "declare", "local", "readonly", "typeset")
 
@@ -82,38 +88,22 @@ class JobRole:
 
     Attributes:
         topology: the job's topology.
+        job: the job.
         spec: the role in the job file.
+        name: its name in the job file.
         roles: the topology's roles for it; none for pods that others create.
+        env: the framework's variables, of the first of `roles`.
         lines: the commands that it runs.
+        variables: see `variables_of`.
     """
 
     def __init__(self, topology: Topology, spec: RoleSpec) -> None:
-        self.topology, self.spec = topology, spec
+        self.topology, self.job = topology, topology.job
+        self.spec, self.name = spec, spec.name
         self.roles = roles_of(topology, spec.name)
+        self.env: Mapping[str, Any] = self.roles[0].env if self.roles else {}
         self.lines: Lines = lines_of(spec)
-
-    @property
-    def job(self) -> TrainingJob:
-        """The job."""
-        return self.topology.job
-
-    @property
-    def name(self) -> str:
-        """The name of the role in the job file."""
-        return self.spec.name
-
-    @cached_property
-    def env(self) -> Mapping[str, Any]:
-        """The framework's variables, of the first of `roles`."""
-        return self.roles[0].env if self.roles else {}
-
-    @cached_property
-    def variables(self) -> dict[str, tuple[ValuePath, Any]]:
-        """The user's variables of the training container: path below the role, and value.
-
-        A value is a string, or a mapping with `valueFrom`.
-        """
-        return variables_of(self.spec)
+        self.variables = variables_of(spec)
 
     @cached_property
     def values(self) -> dict[str, str]:
@@ -198,6 +188,20 @@ class JobRole:
         return options is not None and not all({*options} & {*each.options} for each in launches)
 
     @cached_property
+    def lone_script(self) -> str | None:
+        """The script that it runs with python, in one process; None if unknown."""
+        texts = (self.lines.text, *(script.text for script in self.lines.scripts))
+        if self.lines.launches or any(re.search(SEVERAL, text) for text in texts):
+            return None
+        scripts = []
+        for line in self.lines.lines:
+            if is_python(line.program):
+                first = next((word for word in line.arguments if not word.startswith("-")), "")
+                if first.endswith(".py"):
+                    scripts.append(first)
+        return scripts[0] if len(scripts) == 1 else None
+
+    @cached_property
     def launched(self) -> "list[Launched]":
         """The launchers that it runs."""
         return [Launched(self, launch) for launch in self.lines.launches]
@@ -234,6 +238,10 @@ class Launched:
 
     Attributes:
         role: the role.
+        topology: the job's topology.
+        job: the job.
+        spec: the role in the job file.
+        env: the role's variables from the framework.
         raw: the launcher and its options as written.
         launch: the same, with the values of variables, and the options in a configuration file.
         written: the options in `launch` as written, for messages.
@@ -241,6 +249,8 @@ class Launched:
 
     def __init__(self, role: JobRole, raw: Launch) -> None:
         self.role, self.raw = role, raw
+        self.topology, self.job = role.topology, role.job
+        self.spec, self.env = role.spec, role.env
         launch = self._configured()
         self.written = launch.options
         options = {key: expanded(text, role.values) for key, text in launch.options.items()}
@@ -257,26 +267,6 @@ class Launched:
                 paths = {**dict.fromkeys(options, path), **launch.paths}
                 return replace(launch, options=options, paths=paths)
         return launch
-
-    @property
-    def topology(self) -> Topology:
-        """The job's topology."""
-        return self.role.topology
-
-    @property
-    def spec(self) -> RoleSpec:
-        """The role in the job file."""
-        return self.role.spec
-
-    @property
-    def job(self) -> TrainingJob:
-        """The job."""
-        return self.role.job
-
-    @property
-    def env(self) -> Mapping[str, Any]:
-        """The role's variables from the framework."""
-        return self.role.env
 
     @cached_property
     def nodes(self) -> list[int]:
@@ -368,13 +358,25 @@ def contradicted(name: str, value: str, own: object) -> str:
 
 
 of_roles: Rules[JobRole, Problem] = Rules("role")
+
+of_scripts: Rules[JobRole, Problem] = Rules("role")
+"""Rules about roles that run a shell script."""
+
+of_variables: Rules[JobRole, Problem] = Rules("role")
+"""Rules about variables in the job file, arguments, and entries of configuration files."""
+
 of_launchers: Rules[Launched, Problem] = Rules("launcher")
+
+of_options: Rules[Launched, Problem] = Rules("launcher")
+"""Rules about the options of a launcher."""
+
+of_remote: Rules[Launched, Problem] = Rules("launcher")
+"""Rules about launchers that one pod runs, and that start processes in the others."""
+
+of_ray: Rules[Launched, Problem] = Rules("launcher")
+"""Rules about the program `ray`."""
+
 of_all_roles: Rules[Sequence[JobRole], Problem] = Rules("job")
-
-
-def job_roles(topology: Topology) -> list[JobRole]:
-    """Return the roles of the job file."""
-    return [JobRole(topology, spec) for spec in topology.job.roles.values()]
 
 
 def _arguments(text: str) -> Iterator[tuple[str, str]]:

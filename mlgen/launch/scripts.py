@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import dropwhile
 
 from mlgen.launch.line import COMMANDS, LAUNCHERS, PROGRAMS, Line, lines_of
-from mlgen.launch.role import JobRole, Launched, of_launchers, of_roles
+from mlgen.launch.role import JobRole, Launched, of_launchers, of_remote, of_roles, of_scripts
 from mlgen.problems import Problem
 from mlgen.shell import (
     cut,
@@ -37,7 +37,7 @@ FOLLOWING = 100
 DASHES = "\N{EN DASH}\N{EM DASH}"
 
 
-@of_roles
+@of_scripts
 def cut_command(role: JobRole) -> Iterator[Problem]:
     r"""Report a line break or a blank that ends a command before its last words.
 
@@ -98,7 +98,7 @@ def line_ends(role: JobRole) -> Iterator[Problem]:
         )
 
 
-@of_roles
+@of_scripts
 def batch_variable(role: JobRole) -> Iterator[Problem]:
     """Report variables of batch systems, which are empty in a pod: a copy of a Slurm script.
 
@@ -222,27 +222,6 @@ def batch_program(role: JobRole) -> Iterator[Problem]:
 
 
 @of_roles
-def no_subcommand(role: JobRole) -> Iterator[Problem]:
-    """Report `accelerate train.py`, because accelerate would look for a command of that name.
-
-    wrong:
-        framework: pytorch
-        command: [accelerate, train.py]
-        roles: {worker: {}}
-    right:
-        framework: pytorch
-        command: [accelerate, launch, train.py]
-        roles: {worker: {}}
-    """
-    commands = {words[0]: words[1] for words in PROGRAMS if words[1:]}
-    for line in role.lines.lines:
-        name, word = line.program, next(iter(line.arguments), "")
-        if name in commands and word.endswith(".py"):
-            hint = f"write {name} {commands[name]} {word}"
-            yield role.error(line.path, f"{name} has no command {word}", hint)
-
-
-@of_roles
 def module_of_file(role: JobRole) -> Iterator[Problem]:
     """Report a file after -m: `python -m train.py` looks for a module `py` in a package `train`.
 
@@ -274,7 +253,7 @@ def module_of_file(role: JobRole) -> Iterator[Problem]:
             yield role.error(path, message, f"write {word} without -m")
 
 
-@of_roles
+@of_scripts
 def source_in_sh(role: JobRole) -> Iterator[Problem]:
     """Warn of `source` in sh, which is dash in images of Debian and Ubuntu, and has only `.`.
 
@@ -295,7 +274,7 @@ def source_in_sh(role: JobRole) -> Iterator[Problem]:
             yield role.warning(line.shell.path, message, "run the script with bash, or write .")
 
 
-@of_roles
+@of_scripts
 def conda_activate(role: JobRole) -> Iterator[Problem]:
     """Warn of `conda activate` in a shell that has not read conda's functions: it fails.
 
@@ -328,7 +307,7 @@ CONDA = r"shell\.|\bhook\b|(conda|mamba|init)\.sh\b|\.(bash|z)rc\b|profile\b"
 """Parts of a script that read conda's functions."""
 
 
-@of_roles
+@of_scripts
 def unclosed_quote(role: JobRole) -> Iterator[Problem]:
     """Report scripts that a shell rejects, because a quote has no end.
 
@@ -347,7 +326,7 @@ def unclosed_quote(role: JobRole) -> Iterator[Problem]:
             yield role.error(script.path, message, f"add the second {quote}")
 
 
-@of_roles
+@of_scripts
 def only_comment(role: JobRole) -> Iterator[Problem]:
     """Report scripts without a command: YAML's `>` appends all lines to the comment in the first.
 
@@ -377,7 +356,7 @@ def only_comment(role: JobRole) -> Iterator[Problem]:
             yield role.error(script.path, message, hint)
 
 
-@of_roles
+@of_scripts
 def not_separated(role: JobRole) -> Iterator[Problem]:
     """Report training that is an argument of the command before it: YAML's `>` joins lines.
 
@@ -507,34 +486,7 @@ def not_a_python_script(launched: Launched) -> Iterator[Problem]:
         yield launched.error(message, f"write --no_python before {word}")
 
 
-@of_launchers
-def value_as_program(launched: Launched) -> Iterator[Problem]:
-    """Report the second value of an option that takes one, because it would be the program.
-
-    wrong:
-        framework: mpi
-        runPolicy: {cleanPodPolicy: Running}
-        roles:
-          launcher: {command: [mpirun, -x, NCCL_DEBUG, INFO, python, train.py]}
-          worker: {}
-    right:
-        framework: mpi
-        runPolicy: {cleanPodPolicy: Running}
-        roles:
-          launcher: {command: [mpirun, -x, NCCL_DEBUG=INFO, python, train.py]}
-          worker: {}
-    """
-    raw = launched.raw
-    word = raw.script[0] if raw.script[1:] and not raw.launcher.runs_python else ""
-    if re.fullmatch(r"[A-Z][A-Z0-9_]*|\d+", word):
-        yield launched.error(
-            f"{raw.program} would start a program named {word}",
-            "write options with several values as the launcher reads them,"
-            " such as -x NAME=VALUE for mpirun",
-        )
-
-
-@of_launchers
+@of_remote
 def script_without_python(launched: Launched) -> Iterator[Problem]:
     """Warn of a Python script as the program of mpirun or horovodrun, which start no python.
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.contradictions import of_jobs
+from mlgen.contradictions import contradictions
 from mlgen.jobfile.model import (
     HostPorts,
     Network,
@@ -27,7 +27,7 @@ def role(name="worker", *, spec=None, **fields):
 
 
 def problems_of(job, *roles, **facts):
-    return list(of_jobs.broken_by(Topology(job, roles, **facts)))
+    return list(contradictions(Topology(job, roles, **facts)))
 
 
 def paths(*roles, **fields):

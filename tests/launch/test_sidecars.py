@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.launch.sidecars import is_sidecar, may_be_sidecar
+from mlgen.launch.line import is_sidecar, may_be_sidecar
 
 
 def shell(text):
