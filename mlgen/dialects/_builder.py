@@ -124,12 +124,15 @@ class Builder:
         if not name and generated:
             fixed = generated.value.rstrip("-.")
             self.put(("metadata", "name"), generated, fixed)
-            message = f"mlgen adds no random suffix to generateName: each job gets the name {fixed}"
-            hint = "to run several jobs, set a different metadata.name for each"
-            self.warn(generated, message, hint)
+            self.warn(
+                generated,
+                f"mlgen adds no random suffix to generateName: each job gets the name {fixed}",
+                "to run several jobs, set a different metadata.name for each",
+            )
         elif not name:
-            message = 'field "name" is missing'
-            self.refuse(metadata, message, "give the job a name", code="missing-field")
+            self.refuse(
+                metadata, 'field "name" is missing', "give the job a name", code="missing-field"
+            )
         self.put(("metadata", "name"), name)
         self.put(("metadata", "namespace"), metadata.get("namespace"))
         queue = metadata.get("labels", KUEUE_QUEUE)
@@ -172,16 +175,23 @@ class Builder:
         for step in path[:-1]:
             target = target.setdefault(step, {})
         if path == QUEUE and target.get("queue") not in (None, value):
-            message = f"the queue {value} contradicts {KUEUE_QUEUE}: {target['queue']}"
-            self.refuse(source, message, "keep one of them", code="combination")
+            self.refuse(
+                source,
+                f"the queue {value} contradicts {KUEUE_QUEUE}: {target['queue']}",
+                "keep one of them",
+                code="combination",
+            )
         target[path[-1]] = value
         self.origins[path] = source.path
 
     def refuse_name(self) -> None:
         """Report that the operator rejects the name of the job."""
         source = SourceValue(self.name, self.origins["metadata", "name"])
-        message = f'"{self.name}" is not a valid job name'
-        self.refuse(source, message, f"use at most {LABEL_MAX} {DNS_1035_WORDS}")
+        self.refuse(
+            source,
+            f'"{self.name}" is not a valid job name',
+            f"use at most {LABEL_MAX} {DNS_1035_WORDS}",
+        )
 
     def restart_together(self, source: SourceValue, scope: str | list[str]) -> None:
         """Write `restartScope`, and count every failure towards its limit, as the operators do.
@@ -297,8 +307,11 @@ class Builder:
         for item in env.items():
             name, reference = item.value["name"], item.get("valueFrom")
             if name in variables:
-                hint = "keep one; the last one takes effect"
-                self.warn(item.get("name"), f"duplicate variable {name}", hint)
+                self.warn(
+                    item.get("name"),
+                    f"duplicate variable {name}",
+                    "keep one; the last one takes effect",
+                )
             value = {"valueFrom": reference.value} if reference else item.value.get("value", "")
             variables[name] = value
             self.origins[(*role, "env", name)] = item.path if reference else item.get("value").path

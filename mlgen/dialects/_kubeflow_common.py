@@ -85,8 +85,9 @@ def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     for name, replica_type in builder.spec.get(rules.replica_field).fields():
         role = EARLIER_NAMES.get(name.lower(), name.lower())
         if role not in canonical:
-            message = f'unknown replica type "{name}"'
-            builder.refuse(replica_type, message, choice(name, rules.roles))
+            builder.refuse(
+                replica_type, f'unknown replica type "{name}"', choice(name, rules.roles)
+            )
         elif role in by_role:
             message = f"duplicate replica type {canonical[role]}; upper and lower case are not "
             builder.refuse(replica_type, f"{message}distinguished", "remove one of them")
@@ -106,8 +107,11 @@ def main_container(builder: Builder, template: SourceValue, name: str) -> Source
         if container.value["name"] == name:
             main = container
     if main is None:
-        message = f'no container has the name "{name}"'
-        builder.refuse(containers, message, f'name the training container "{name}"')
+        builder.refuse(
+            containers,
+            f'no container has the name "{name}"',
+            f'name the training container "{name}"',
+        )
     elif not main.get("image").value:
         builder.refuse(main, "the training container has no image", "set image")
         return None
@@ -118,8 +122,11 @@ def main_container(builder: Builder, template: SourceValue, name: str) -> Source
 
 def warn_of_container(builder: Builder, main: SourceValue, name: str) -> None:
     """Warn that the only container of a pod does not have the name that the operator requires."""
-    message = f'the operator requires a container named "{name}"; mlgen uses the only container'
-    builder.warn(main.get("name"), message, f"write name: {name}")
+    builder.warn(
+        main.get("name"),
+        f'the operator requires a container named "{name}"; mlgen uses the only container',
+        f"write name: {name}",
+    )
 
 
 def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
@@ -210,8 +217,11 @@ def require_one(builder: Builder, replica_type: SourceValue, name: str) -> bool:
 
 def refuse_without_master(builder: Builder, replica_types: SourceValue) -> None:
     """Report a PyTorchJob without a Master."""
-    hint = "add a Master with replicas: 1, and reduce the replicas of Worker by 1"
-    builder.refuse(replica_types, "a Master is required", hint)
+    builder.refuse(
+        replica_types,
+        "a Master is required",
+        "add a Master with replicas: 1, and reduce the replicas of Worker by 1",
+    )
 
 
 def write_all_workers(builder: Builder) -> None:
@@ -258,8 +268,9 @@ def drop_overwritten(builder: Builder, names: Iterable[str]) -> None:
     for role, fields in builder.roles.items():
         for name in [name for name in names if name in fields.get("env", {})]:
             source = SourceValue(name, builder.origins["spec", "roles", role, "env", name])
-            message = f"{name} has no effect: the operator and mlgen overwrite it"
-            builder.warn(source, message, "remove it")
+            builder.warn(
+                source, f"{name} has no effect: the operator and mlgen overwrite it", "remove it"
+            )
             remove(fields, "env", name)
 
 

@@ -67,8 +67,9 @@ class Arguments:
         argument = self.take(name)
         if block_field:
             field_name = ".".join(map(str, block_field.path[-2:]))
-            message = f"--{name} and {field_name} are mutually exclusive"
-            self.builder.refuse(argument, message, "remove one of them")
+            self.builder.refuse(
+                argument, f"--{name} and {field_name} are mutually exclusive", "remove one of them"
+            )
         return block_field or argument or block_field
 
 
@@ -105,11 +106,16 @@ def _read_arguments(builder: Builder) -> dict[str, SourceValue]:
         value = SWITCHES.get(full_name) if source.value is None else source.value
         written = SourceValue(full_name, source.path)
         if full_name in arguments:
-            message = f"duplicate argument --{full_name}; the last one takes effect"
-            builder.warn(written, message, "remove one of them", code="no-effect")
+            builder.warn(
+                written,
+                f"duplicate argument --{full_name}; the last one takes effect",
+                "remove one of them",
+                code="no-effect",
+            )
         if full_name and value is None:
-            message = f"argument --{full_name} has no value"
-            builder.refuse(written, message, f"write --{full_name}=VALUE")
+            builder.refuse(
+                written, f"argument --{full_name} has no value", f"write --{full_name}=VALUE"
+            )
         elif full_name:
             arguments[full_name] = SourceValue(value, source.path)
     return arguments
@@ -167,8 +173,9 @@ def _block(builder: Builder, role: str) -> SourceValue:
     """Return the block of a role, under either of its names."""
     lower, upper = builder.spec.get(role), builder.spec.get(BLOCK_NAMES[role])
     if lower:
-        message = f"{role} and {BLOCK_NAMES[role]} are mutually exclusive"
-        builder.refuse(upper, message, "remove one of them")
+        builder.refuse(
+            upper, f"{role} and {BLOCK_NAMES[role]} are mutually exclusive", "remove one of them"
+        )
     return lower or upper
 
 
@@ -184,8 +191,9 @@ def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
         return SourceValue(WORKERS if role == "worker" else 1, count.path)
     number = natural(count.value) if isinstance(count.value, str) else count.value
     if count and number is None:
-        message = f'expected an integer, got "{count.value}"'
-        arguments.builder.refuse(count, message, "use digits only")
+        arguments.builder.refuse(
+            count, f'expected an integer, got "{count.value}"', "use digits only"
+        )
     return SourceValue(number, count.path)
 
 
@@ -219,8 +227,9 @@ def _amounts(builder: Builder, source: SourceValue) -> dict[str, str]:
     amounts: dict[str, str] = {}
     for name, amount in _fields(builder, source, source.value or ""):
         if name == "disk":
-            hint = f"write ephemeral-storage={amount}"
-            builder.refuse(source, 'Kubernetes has no resource "disk"', hint)
+            builder.refuse(
+                source, 'Kubernetes has no resource "disk"', f"write ephemeral-storage={amount}"
+            )
         elif not RESOURCE_NAME.fullmatch(name):
             builder.refuse(source, f'unknown resource "{name}"', choice(name, RESOURCES))
         else:
@@ -238,15 +247,24 @@ def _write_volumes(builder: Builder, role: str, source: SourceValue) -> None:
         fields = dict(_fields(builder, source, text))
         unknown = [name for name in fields if name not in VOLUME_FIELDS]
         if unknown:
-            message = f'unknown field "{unknown[0]}" of a volume'
-            builder.refuse(source, message, choice(unknown[0], [*VOLUME_FIELDS]))
+            builder.refuse(
+                source,
+                f'unknown field "{unknown[0]}" of a volume',
+                choice(unknown[0], [*VOLUME_FIELDS]),
+            )
         elif "mount_path" not in fields or len({"claim_name", "host_path"} & set(fields)) != 1:
-            hint = "set mount_path, and either claim_name or host_path"
-            builder.refuse(source, f'invalid volume "{text}"', hint)
+            builder.refuse(
+                source,
+                f'invalid volume "{text}"',
+                "set mount_path, and either claim_name or host_path",
+            )
         else:
             if "type" in fields:
-                message = f"mlgen does not set the hostPath type {fields['type']}"
-                builder.warn(source, message, "make sure that the path exists on each node")
+                builder.warn(
+                    source,
+                    f"mlgen does not set the hostPath type {fields['type']}",
+                    "make sure that the path exists on each node",
+                )
             volume = {VOLUME_FIELDS[name]: v for name, v in fields.items() if VOLUME_FIELDS[name]}
             if volume not in volumes:
                 volumes.append(volume)
@@ -287,8 +305,11 @@ def _write_job_fields(builder: Builder, arguments: Arguments) -> None:
     for argument, field in (("job_name", "name"), ("namespace", "namespace")):
         source, written = arguments.take(argument), metadata.get(field)
         if source and written not in (None, source.value):
-            message = f"--{argument} differs from metadata.{field}, {written}"
-            builder.refuse(source, message, f"remove --{argument}")
+            builder.refuse(
+                source,
+                f"--{argument} differs from metadata.{field}, {written}",
+                f"remove --{argument}",
+            )
         elif field == "namespace":
             builder.put(("metadata", field), source)
     strategy = arguments.take("distribution_strategy")
@@ -301,11 +322,17 @@ def _write_job_fields(builder: Builder, arguments: Arguments) -> None:
         arguments.take(argument)
     for argument, source in arguments.rest.items():
         if argument == "log_file_path" and source.value:
-            message = "the client also writes the master's output to this file; mlgen does not"
-            builder.warn(source, message, "use kubectl logs")
+            builder.warn(
+                source,
+                "the client also writes the master's output to this file; mlgen does not",
+                "use kubectl logs",
+            )
         elif argument in ("cluster_spec", "cluster_spec_json") and source.value:
-            message = "the client also applies this to the master's pod; mlgen does not"
-            builder.warn(source, message, "set spec.roles.master.template")
+            builder.warn(
+                source,
+                "the client also applies this to the master's pod; mlgen does not",
+                "set spec.roles.master.template",
+            )
         builder.put(("spec", "options", "arguments", argument), source, _option_value(source))
 
 

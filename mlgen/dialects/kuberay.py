@@ -68,8 +68,12 @@ class RayCluster(Resource):
             self.builder.refuse_name()
         version = self.builder.resource.get("apiVersion")
         if version.value != VERSIONS[0]:
-            message = "KubeRay 1.0 and later run this version as ray.io/v1"
-            self.warn(version, message, "write apiVersion: ray.io/v1", code="deprecated")
+            self.warn(
+                version,
+                "KubeRay 1.0 and later run this version as ray.io/v1",
+                "write apiVersion: ray.io/v1",
+                code="deprecated",
+            )
         self.put(("spec", "framework"), kind, "ray")
         self.put(("spec", "options", "headService"), kind, self.service)
         self._write_group(HEAD, self.head)
@@ -121,14 +125,19 @@ class RayCluster(Resource):
         wanted = group.get("replicas")
         number = min(max(wanted.value or 0, low), high)
         if (wanted.value or 0) > high:
-            message = f"KubeRay runs only {number} replicas of the group, because of maxReplicas"
-            self.warn(wanted, message, f"write {number}, or raise maxReplicas")
+            self.warn(
+                wanted,
+                f"KubeRay runs only {number} replicas of the group, because of maxReplicas",
+                f"write {number}, or raise maxReplicas",
+            )
         number = 0 if group.get("suspend").value else number * (hosts.value or 1)
         role = str(name.value).replace(".", "-")
         if role in (HEAD, SUBMITTER, *self.builder.roles):
-            message = f"the name {name.value} of a worker group is not available"
-            hint = f"use another name than {HEAD}, {SUBMITTER} and the names of other groups"
-            self.refuse(name, message, hint)
+            self.refuse(
+                name,
+                f"the name {name.value} of a worker group is not available",
+                f"use another name than {HEAD}, {SUBMITTER} and the names of other groups",
+            )
             return number
         self._write_group(role, group)
         replicas = wanted if wanted.value == number else least
@@ -352,12 +361,15 @@ class RayJob(Resource):
         """Write the job."""
         spec, selector = self.spec, self.spec.get("clusterSelector")
         if selector.value:
-            message = "the job runs on a RayCluster of KubeRay, to which mlgen has no access"
-            hint = "remove clusterSelector, and write the cluster in rayClusterSpec"
-            self.refuse(selector, message, hint)
+            self.refuse(
+                selector,
+                "the job runs on a RayCluster of KubeRay, to which mlgen has no access",
+                "remove clusterSelector, and write the cluster in rayClusterSpec",
+            )
         elif not self.cluster.cluster:
-            message = "the job has no cluster: rayClusterSpec is missing"
-            self.refuse(spec, message, "add rayClusterSpec")
+            self.refuse(
+                spec, "the job has no cluster: rayClusterSpec is missing", "add rayClusterSpec"
+            )
         mode, entrypoint = spec.get("submissionMode"), spec.get("entrypoint")
         own = spec.get("submitterPodTemplate", "spec", "containers", 0, "command").value
         if mode.value == "InteractiveMode":
@@ -368,8 +380,11 @@ class RayJob(Resource):
                 "set entrypoint and remove submissionMode, or write a RayCluster",
             )
         elif not (own or str(entrypoint.value or "").strip()):
-            message = "the job has no program: entrypoint is missing"
-            self.refuse(entrypoint or spec, message, "add entrypoint: python train.py")
+            self.refuse(
+                entrypoint or spec,
+                "the job has no program: entrypoint is missing",
+                "add entrypoint: python train.py",
+            )
         if self.builder.collector.has_errors:
             return
         self.cluster.write()
@@ -470,8 +485,11 @@ class RayJob(Resource):
                         "to run the program again on a new cluster, set backoffLimit of the RayJob",
                     )
         if ttl.value and not spec.get("shutdownAfterJobFinishes").value:
-            message = "KubeRay rejects ttlSecondsAfterFinished without shutdownAfterJobFinishes"
-            self.refuse(ttl, message, "add shutdownAfterJobFinishes: true")
+            self.refuse(
+                ttl,
+                "KubeRay rejects ttlSecondsAfterFinished without shutdownAfterJobFinishes",
+                "add shutdownAfterJobFinishes: true",
+            )
         elif ttl.value:
             put((*path, "ttlSecondsAfterFinished"), ttl)
             self.warn(
@@ -527,8 +545,11 @@ def _write_cluster(builder: Builder) -> None:
     builder.put(("spec", "runPolicy", "suspend"), builder.spec.get("suspend"))
     if builder.spec.get("managedBy").value != "ray.io/kuberay-operator":
         builder.put(("spec", "runPolicy", "managedBy"), builder.spec.get("managedBy"))
-    message = "a RayCluster has no end: its head and workers run until you delete them"
-    builder.warn(kind, message, "for a program that ends, write a RayJob")
+    builder.warn(
+        kind,
+        "a RayCluster has no end: its head and workers run until you delete them",
+        "for a program that ends, write a RayJob",
+    )
     builder.share_templates()
 
 

@@ -130,8 +130,11 @@ def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
     if replicas.value:
         replica_types["worker"] = worker
     elif rules.transport == "ssh":
-        message = "the Worker requires replicas, at least 1"
-        builder.refuse(replicas or worker, message, "set replicas, or remove the Worker")
+        builder.refuse(
+            replicas or worker,
+            "the Worker requires replicas, at least 1",
+            "set replicas, or remove the Worker",
+        )
     for role, replica_type in replica_types.items():
         template = with_job_label(replica_type.get("template"))
         main = _main_container(builder, role, template)
@@ -141,8 +144,11 @@ def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
         command, args = main.get("command"), main.get("args")
         runs_sleep = role == "worker" and rules.transport != "ssh" and not command.value
         if runs_sleep and args.value:
-            message = "the operator runs sleep in a worker without a command, and ignores its args"
-            builder.warn(args, message, "remove args, or set command")
+            builder.warn(
+                args,
+                "the operator runs sleep in a worker without a command, and ignores its args",
+                "remove args, or set command",
+            )
             main = _without_fields(main, "args")
         builder.role(role, template, main)
     if replicas.value:
@@ -162,8 +168,11 @@ def _main_container(builder: Builder, role: str, template: SourceValue) -> Sourc
     if name.value and role == "worker" and len(containers.value) == 1:
         warn_of_container(builder, containers.get(0), name.value)
     elif name.value and role == "worker":
-        message = f'no container of the Worker has the name "{name.value}"'
-        builder.refuse(name, message, "name the container in which mpirun starts processes")
+        builder.refuse(
+            name,
+            f'no container of the Worker has the name "{name.value}"',
+            "name the container in which mpirun starts processes",
+        )
     return containers.get(0)
 
 
@@ -354,8 +363,11 @@ def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue
     fields = [spec.get(name) for name in ("gpus", "processingUnits", "replicas")]
     totals = [total for total in fields if total]
     if len(totals) > 1:
-        message = "gpus, processingUnits and replicas are mutually exclusive"
-        builder.refuse(totals[1], message, "keep one of them")
+        builder.refuse(
+            totals[1],
+            "gpus, processingUnits and replicas are mutually exclusive",
+            "keep one of them",
+        )
     if len(totals) != 1:
         return NOTHING, NOTHING
     (total,) = totals
@@ -367,8 +379,11 @@ def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue
     per_node = spec.get(f"{field}PerNode")
     most = per_node.value or UNITS_PER_NODE[field]
     if total.value > most and total.value % most:
-        message = f"{total.value} is not a multiple of {most}, the number of {field} per node"
-        builder.refuse(total, message, f"write a multiple of {most}, or set {field}PerNode")
+        builder.refuse(
+            total,
+            f"{total.value} is not a multiple of {most}, the number of {field} per node",
+            f"write a multiple of {most}, or set {field}PerNode",
+        )
     if not per_node:
         builder.warn(
             total,

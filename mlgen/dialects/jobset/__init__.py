@@ -52,8 +52,9 @@ def write_roles(jobset: JobSet, job: ReplicatedJob) -> None:
         jobset.builder.role(role, template, job.main_container)
     write_retries(jobset, job)
     for name in ("manualSelector", "selector"):
-        message = "the selector of a Job cannot be set: mlgen sets it"
-        jobset.refuse(job.spec.get(name), message, "remove it")
+        jobset.refuse(
+            job.spec.get(name), "the selector of a Job cannot be set: mlgen sets it", "remove it"
+        )
     managed_by = job.spec.get("managedBy")
     if managed_by.value != JOB_CONTROLLER:
         jobset.put(("spec", "runPolicy", "managedBy"), managed_by)
@@ -190,8 +191,11 @@ def _write_claims(jobset: JobSet) -> None:
                 jobset.refuse(claim, "the PersistentVolumeClaim has no name", "write metadata.name")
                 continue
             if name not in mounted:
-                message = f'no container mounts the PersistentVolumeClaim "{name}"'
-                jobset.refuse(claim, message, "mount it, or remove it")
+                jobset.refuse(
+                    claim,
+                    f'no container mounts the PersistentVolumeClaim "{name}"',
+                    "mount it, or remove it",
+                )
                 continue
             claim_name = f"{name}-{jobset.builder.name}"
             jobset.put(("spec", "claims", claim_name), claim.get("spec"))
@@ -277,10 +281,16 @@ def _write_policies(jobset: JobSet) -> None:
             put((*path, "ttlSecondsAfterFinished"), ttl)
             seconds = ttl.value
         elif ttl and ttl.value != seconds:
-            message = f"mlgen deletes all Jobs {seconds} s after the job has finished"
-            jobset.warn(ttl, message, "write only spec.ttlSecondsAfterFinished")
-    message = "JobSet creates Kubernetes' own pod groups; mlgen does not"
-    jobset.warn(spec.get("scheduling"), message, GANG_HINT)
+            jobset.warn(
+                ttl,
+                f"mlgen deletes all Jobs {seconds} s after the job has finished",
+                "write only spec.ttlSecondsAfterFinished",
+            )
+    jobset.warn(
+        spec.get("scheduling"),
+        "JobSet creates Kubernetes' own pod groups; mlgen does not",
+        GANG_HINT,
+    )
 
 
 def _check_coordinator(jobset: JobSet) -> None:
@@ -293,9 +303,11 @@ def _check_coordinator(jobset: JobSet) -> None:
         for field, (unit, count) in counts.items():
             number = coordinator.get(field).value or 0
             if number >= count:
-                message = f"expected an index below {count}, got {number}"
-                hint = f"the {unit} of {job.name} are counted from 0"
-                jobset.refuse(coordinator.get(field), message, hint)
+                jobset.refuse(
+                    coordinator.get(field),
+                    f"expected an index below {count}, got {number}",
+                    f"the {unit} of {job.name} are counted from 0",
+                )
 
 
 def _write_success_policy(jobset: JobSet) -> None:
@@ -307,8 +319,9 @@ def _write_success_policy(jobset: JobSet) -> None:
     deciders = [job for job in jobset.running if not targets.value or job.name in targets.value]
     if not deciders:
         if not jobset.builder.collector.has_errors:
-            hint = "set replicas and completions to at least 1"
-            jobset.refuse(source, "these Jobs have no pods", hint)
+            jobset.refuse(
+                source, "these Jobs have no pods", "set replicas and completions to at least 1"
+            )
         return
     before, is_any = jobset.completed_before(), operator.value == "Any"
     completed = frozenset[str]().union(*(before[decider.name] for decider in deciders))

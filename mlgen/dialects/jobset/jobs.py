@@ -146,11 +146,13 @@ class JobSet(Resource):
     def _read_job(self, source: SourceValue, name: SourceValue) -> None:
         """Read a replicated Job, and report a duplicate or invalid name."""
         if name.value in [job.name for job in self.jobs]:
-            message = f'duplicate name "{name.value}"'
-            self.refuse(name, message, "give each replicated Job its own name")
+            self.refuse(
+                name, f'duplicate name "{name.value}"', "give each replicated Job its own name"
+            )
         elif not DNS_1035.match(name.value):
-            message = f'"{name.value}" cannot be part of the name of a Job'
-            self.refuse(name, message, f"use {DNS_1035_WORDS}")
+            self.refuse(
+                name, f'"{name.value}" cannot be part of the name of a Job', f"use {DNS_1035_WORDS}"
+            )
         else:
             job_count, first_index = source.value.get("replicas", 1), self.job_count(self.jobs)
             pod_count = self._pod_count(source.get("template", "spec"))
@@ -228,8 +230,9 @@ class JobSet(Resource):
         known = [job.name for job in self.jobs]
         for name in names:
             if name.value not in known:
-                message = f'there is no replicated Job "{name.value}"'
-                self.refuse(name, message, choice(name.value, known))
+                self.refuse(
+                    name, f'there is no replicated Job "{name.value}"', choice(name.value, known)
+                )
 
     def completed_before(self) -> dict[str, frozenset[str]]:
         """Return the names of the running Jobs that complete before each of them starts.
@@ -258,8 +261,11 @@ class JobSet(Resource):
             for dependency in job.source.get("dependsOn").items():
                 name, status = dependency.get("name"), dependency.value["status"]
                 if in_order:
-                    message = "startupPolicyOrder: InOrder and dependsOn are mutually exclusive"
-                    self.refuse(dependency, message, "remove one of them")
+                    self.refuse(
+                        dependency,
+                        "startupPolicyOrder: InOrder and dependsOn are mutually exclusive",
+                        "remove one of them",
+                    )
                 elif name.value not in earlier:
                     self.refuse(
                         name,

@@ -42,8 +42,11 @@ def read_restarts(jobset: JobSet) -> None:
             jobset.rules.append(rule)
     strategy = policy.get("restartStrategy")
     if strategy.value == "InPlaceRestart" and (policy.get("maxRestarts").value or jobset.rules):
-        message = "JobSet restarts the containers in place; mlgen recreates all pods"
-        jobset.warn(strategy, message, "remove it")
+        jobset.warn(
+            strategy,
+            "JobSet restarts the containers in place; mlgen recreates all pods",
+            "remove it",
+        )
     running = jobset.running
     for job in jobset.jobs:
         job.failures = tuple(_failures(jobset, job))
@@ -154,8 +157,11 @@ def write_restarts(jobset: JobSet) -> None:
                 "remove it",
             )
         if gang and ATTEMPT in str(job.pod_template.value):
-            message = f"the restart attempt in {ATTEMPT} is always 0 with mlgen"
-            jobset.warn(job.pod_template, message, "do not refer to this label")
+            jobset.warn(
+                job.pod_template,
+                f"the restart attempt in {ATTEMPT} is always 0 with mlgen",
+                "do not refer to this label",
+            )
         if job.is_per_index:
             scope, _, source = _reaction(jobset, job, "FailedIndexes")
             if scope or gang:
@@ -198,8 +204,11 @@ def _report_failure(jobset: JobSet, job: ReplicatedJob, failure: Failure) -> Non
             at_once,
         )
     elif job.restarts_all and failure.scope == "Job" and not (is_gang and job.job_count == 1):
-        message = "JobSet restarts only the Job that has failed; mlgen restarts all Jobs"
-        jobset.warn(failure.source, message, "write action: RestartJobSet")
+        jobset.warn(
+            failure.source,
+            "JobSet restarts only the Job that has failed; mlgen restarts all Jobs",
+            "write action: RestartJobSet",
+        )
     elif not job.restarts_all and failure.scope == "Job" and job.pod_count > 1:
         jobset.warn(
             failure.source,
@@ -229,11 +238,15 @@ def write_retries(jobset: JobSet, job: ReplicatedJob) -> None:
     jobset.put_all(job, "replicas", pods, job.pod_count if pods else None)
     jobset.put_all(job, "activeDeadlineSeconds", spec.get("activeDeadlineSeconds"))
     if restart_policy == "Always":
-        message = "a Job's pods cannot have restartPolicy: Always"
-        jobset.refuse(source, message, "write OnFailure or Never")
+        jobset.refuse(
+            source, "a Job's pods cannot have restartPolicy: Always", "write OnFailure or Never"
+        )
     for name in NEEDS_NEVER if restart_policy != "Never" else ():
-        message = f"{name} requires restartPolicy: Never, got {restart_policy}"
-        jobset.refuse(spec.get(name), message, "write restartPolicy: Never in the pod template")
+        jobset.refuse(
+            spec.get(name),
+            f"{name} requires restartPolicy: Never, got {restart_policy}",
+            "write restartPolicy: Never in the pod template",
+        )
     for rule in job.pod_failure_rules.items():
         _check_rule(jobset, job, rule)
     if job.restarts_all:
@@ -296,16 +309,22 @@ def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: SourceValue) -> None:
     named = on_codes.get("containerName").value
     several = len(job.pod_template.value["spec"]["containers"]) > 1
     if on_codes and (named not in (None, main) or (not named and several)):
-        message = f"mlgen considers only exit codes of the container {main}"
-        jobset.warn(on_codes, message, f"write containerName: {main}")
+        jobset.warn(
+            on_codes,
+            f"mlgen considers only exit codes of the container {main}",
+            f"write containerName: {main}",
+        )
     if ignored and job.matched_codes(rule):
         does, limit = "with mlgen, they count against backoffLimit", "backoffLimit"
         if job.restarts_all:
             does, limit = "mlgen restarts all Jobs", "maxRestarts"
         jobset.warn(action, f"JobSet does not count these failures; {does}", f"increase {limit}")
     if action.value == "FailJob" and job.is_per_index:
-        message = "with backoffLimitPerIndex, JobSet fails the Job; mlgen fails only the index"
-        jobset.warn(action, message, "write maxFailedIndexes: 0")
+        jobset.warn(
+            action,
+            "with backoffLimitPerIndex, JobSet fails the Job; mlgen fails only the index",
+            "write maxFailedIndexes: 0",
+        )
 
 
 def _check_condition(

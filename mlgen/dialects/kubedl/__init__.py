@@ -195,8 +195,11 @@ def _write_mars(builder: Builder, _: Mapping[str, SourceValue]) -> None:
     elif percentage.value:
         builder.put((*at, "workerCachePercentage"), percentage, min(100, percentage.value))
     host = builder.spec.get("webHost")
-    message = f"KubeDL creates an Ingress for {host.value}; mlgen does not"
-    builder.warn(host, message, f"create an Ingress for the Service {builder.name}")
+    builder.warn(
+        host,
+        f"KubeDL creates an Ingress for {host.value}; mlgen does not",
+        f"create an Ingress for the Service {builder.name}",
+    )
 
 
 def _check_entrypoint(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
@@ -230,8 +233,11 @@ def _write_mpi(builder: Builder, replica_types: Mapping[str, SourceValue]) -> No
     if launcher:
         require_one(builder, launcher, "Launcher")
     else:
-        message = "a Launcher is required, because it runs mpirun"
-        builder.refuse(spec.get("mpiReplicaSpecs"), message, "add a Launcher")
+        builder.refuse(
+            spec.get("mpiReplicaSpecs"),
+            "a Launcher is required, because it runs mpirun",
+            "add a Launcher",
+        )
     if not worker:
         builder.put(("spec", "framework"), builder.resource.get("kind"), "generic")
         return

@@ -171,11 +171,16 @@ def write_tensorboard(builder: Builder) -> None:
     name = f"{builder.name}-tensorboard"
     # These fields are not rendered.
     seconds, ingress = config.get("ttlSecondsAfterJobFinished"), config.get("ingressSpec")
-    message = f"KubeDL deletes TensorBoard {seconds.value} s after training; mlgen keeps it"
-    hint = f"to delete it, run kubectl delete deployment,service {quote(name)}"
-    builder.warn(seconds, message, hint)
-    message = "KubeDL creates an Ingress for TensorBoard; mlgen does not"
-    builder.warn(ingress, message, f"create one for the Service {name}, port 6006")
+    builder.warn(
+        seconds,
+        f"KubeDL deletes TensorBoard {seconds.value} s after training; mlgen keeps it",
+        f"to delete it, run kubectl delete deployment,service {quote(name)}",
+    )
+    builder.warn(
+        ingress,
+        "KubeDL creates an Ingress for TensorBoard; mlgen does not",
+        f"create one for the Service {name}, port 6006",
+    )
 
 
 def _share_volume(builder: Builder, leader: str, log_dir: SourceValue) -> bool:
@@ -215,8 +220,11 @@ def write_artifacts(builder: Builder) -> None:
     """Mount the storage of the model, and report fields for KubeDL's other controllers."""
     model, cache = builder.spec.get("modelVersion"), builder.spec.get("cacheBackend")
     if model and _mount_model(builder, model.get("storage")):
-        message = "KubeDL builds an image of the model after training; mlgen does not"
-        builder.warn(model, message, "build the image in a later step")
+        builder.warn(
+            model,
+            "KubeDL builds an image of the model after training; mlgen does not",
+            "build the image in a later step",
+        )
     else:
         builder.warn(
             model,

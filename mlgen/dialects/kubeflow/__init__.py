@@ -69,8 +69,9 @@ def _write_tensorflow(
     """Write the deciding role and the options of a TFJob."""
     leaders = [name for name in ("chief", "master") if name in replica_types]
     if len(leaders) > 1:
-        message = "Chief and Master are mutually exclusive"
-        builder.refuse(replica_types["master"], message, "remove one of them")
+        builder.refuse(
+            replica_types["master"], "Chief and Master are mutually exclusive", "remove one of them"
+        )
     if not leaders:
         write_all_workers(builder)
     builder.put(("spec", "options", "enableDynamicWorker"), builder.spec.get("enableDynamicWorker"))
@@ -103,8 +104,11 @@ def _write_tuner_keys(
         if rules.framework == "mxnet":
             builder.put(("spec", "options", "tunerServerKeys", role), key)
         if not rules.tuner_label:
-            hint = f"set the annotation {TUNER_KEY} in the template's metadata"
-            builder.warn(label, "the operator ignores this field since v1", hint)
+            builder.warn(
+                label,
+                "the operator ignores this field since v1",
+                f"set the annotation {TUNER_KEY} in the template's metadata",
+            )
 
 
 def _elastic(
@@ -116,8 +120,11 @@ def _elastic(
         return None
     processes, path = elastic.get("nProcPerNode"), ("spec", "options", "elasticPolicy")
     if builder.spec.get("nprocPerNode"):
-        message = "nProcPerNode and spec.nprocPerNode are mutually exclusive"
-        builder.refuse(processes, message, "keep spec.nprocPerNode")
+        builder.refuse(
+            processes,
+            "nProcPerNode and spec.nprocPerNode are mutually exclusive",
+            "keep spec.nprocPerNode",
+        )
     for name in ("minReplicas", "maxReplicas", "maxRestarts", "rdzvId"):
         builder.put((*path, name), elastic.get(name))
     pairs = {item.value["key"]: item.value["value"] for item in elastic.get("rdzvConf").items()}
@@ -125,8 +132,9 @@ def _elastic(
     if set(builder.roles) == set(replica_types):
         _count_master(builder, elastic)
         _rendezvous(builder, elastic)
-    hint = "patch completions and parallelism of the Job together"
-    builder.warn(elastic.get("metrics"), AUTOSCALER, hint)
+    builder.warn(
+        elastic.get("metrics"), AUTOSCALER, "patch completions and parallelism of the Job together"
+    )
     return processes or None
 
 

@@ -69,8 +69,11 @@ def _decider(builder: Builder, rules: Rules, roles: Iterable[str]) -> str:
             f"add it, or name another replica type in terminationPolicy.{rules.list['decider']}",
         )
     elif index.value:
-        message = "only the first replica can determine the end of training"
-        builder.refuse(index, message, f"write {rules.list['index']}: 0")
+        builder.refuse(
+            index,
+            "only the first replica can determine the end of training",
+            f"write {rules.list['index']}: 0",
+        )
     elif name != rules.roles[0]:
         builder.put(("spec", "successPolicy", "role"), source, name.lower())
         if builder.spec.get("cleanupPodPolicy").value != "None":

@@ -56,8 +56,11 @@ class TrainJob:
 
     def refuse_container(self, source: Written, job: object) -> None:
         """Report the name of a container that a replicated Job does not have."""
-        message = f'the Job {job} of the runtime has no container named "{source.value}"'
-        self.refuse(source, message, "Trainer changes existing containers only")
+        self.refuse(
+            source,
+            f'the Job {job} of the runtime has no container named "{source.value}"',
+            "Trainer changes existing containers only",
+        )
 
     def jobs(self, part: str = "") -> list[Written]:
         """Return the replicated Jobs, or only those that a part of the TrainJob configures."""
@@ -90,8 +93,11 @@ class TrainJob:
         """Return True if the runtime has a replicated Job of this name; else report it."""
         names = [str(each.get("name").value) for each in self.jobs()]
         if name.value not in names:
-            message = f'the {self.title} has no Job named "{name.value}"'
-            self.refuse(name, message, choice(str(name.value), names))
+            self.refuse(
+                name,
+                f'the {self.title} has no Job named "{name.value}"',
+                choice(str(name.value), names),
+            )
         return name.value in names
 
     def is_policy(self, name: str) -> bool:

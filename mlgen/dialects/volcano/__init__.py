@@ -256,9 +256,11 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
             "--from-file=ssh-privatekey=… --from-file=ssh-publickey=…",
         )
     else:
-        message = f"Volcano creates the Secret {secret} with SSH keys; mlgen does not"
-        hint = f"run mlgen ssh-secret{option} {quote(secret)} | kubectl apply -f -"
-        job.warn(source, message, hint)
+        job.warn(
+            source,
+            f"Volcano creates the Secret {secret} with SSH keys; mlgen does not",
+            f"run mlgen ssh-secret{option} {quote(secret)} | kubectl apply -f -",
+        )
 
 
 def _write_hostfile(job: VolcanoJob, additions: PodAdditions) -> None:

@@ -270,8 +270,7 @@ class VolcanoJob(Resource):
                 hint = "remove it: this plugin has no arguments"
                 if defaults:
                     hint = choice(f"--{name}", [f"--{option}" for option in defaults])
-                message = f"unknown argument {item.value}: {ignored}"
-                self.warn(item, message, hint, code="no-effect")
+                self.warn(item, f"unknown argument {item.value}: {ignored}", hint, code="no-effect")
                 return
             default = defaults[name]
             is_bool = isinstance(default, bool)
@@ -280,9 +279,12 @@ class VolcanoJob(Resource):
             value = _value(text, default)
             if value is None:
                 wanted = "true or false" if is_bool else "a non-negative integer"
-                message = f'expected {wanted} for {name}, got "{text}": {ignored}'
-                hint = f"write a value such as --{name}={str(default).lower()}"
-                self.warn(item, message, hint, code="no-effect")
+                self.warn(
+                    item,
+                    f'expected {wanted} for {name}, got "{text}": {ignored}',
+                    f"write a value such as --{name}={str(default).lower()}",
+                    code="no-effect",
+                )
                 return
             self.arguments[plugin, name] = SourceValue(value, item.path)
 
@@ -292,8 +294,11 @@ class VolcanoJob(Resource):
         names = [task.name for task in self.tasks]
         for i, task in enumerate(self.tasks):
             if task.name in names[:i]:
-                message = f'duplicate task name "{task.name}"'
-                self.refuse(task.source.get("name"), message, "rename one of the tasks")
+                self.refuse(
+                    task.source.get("name"),
+                    f'duplicate task name "{task.name}"',
+                    "rename one of the tasks",
+                )
             self._validate_task(task)
         self._validate_replicas()
         self._validate_dependencies(names)
@@ -313,27 +318,36 @@ class VolcanoJob(Resource):
                     self.refuse(policy, f"duplicate policy for {event}", "remove one of them")
             seen |= events
             if ANY in seen and len([event for event in seen if isinstance(event, str)]) > 1:
-                message = f'"{ANY}" and other events are mutually exclusive'
-                self.refuse(policy, message, f'remove "{ANY}" or the other events')
+                self.refuse(
+                    policy,
+                    f'"{ANY}" and other events are mutually exclusive',
+                    f'remove "{ANY}" or the other events',
+                )
             if code.value == 0:
-                hint = "write the exit code of a failure, 1 to 255"
-                self.refuse(code, "exit code 0 means success", hint)
+                self.refuse(
+                    code, "exit code 0 means success", "write the exit code of a failure, 1 to 255"
+                )
             elif code.value in seen:
-                message = f"duplicate policy for exit code {code.value}"
-                self.refuse(code, message, "remove one of them")
+                self.refuse(
+                    code, f"duplicate policy for exit code {code.value}", "remove one of them"
+                )
             seen |= {code.value} if code else set()
 
     def _validate_task(self, task: Task) -> None:
         self._validate_policies(task.source.get("policies"))
         # In Volcano, names may also start with a digit.
         if not DNS_1035.match(task.name):
-            message = f'invalid task name "{task.name}"'
-            self.refuse(task.source.get("name"), message, f"use {DNS_1035_WORDS}")
+            self.refuse(
+                task.source.get("name"), f'invalid task name "{task.name}"', f"use {DNS_1035_WORDS}"
+            )
         least, partitions = task.source.get("minAvailable"), task.source.get("partitionPolicy")
         self._validate_least(least, task.replicas, task.name)
         for name in ("hostname", "subdomain"):
-            message = f"{name} is reserved: peers find a pod by its hostname and subdomain"
-            self.refuse(task.pod.get(name), message, "remove it")
+            self.refuse(
+                task.pod.get(name),
+                f"{name} is reserved: peers find a pod by its hostname and subdomain",
+                "remove it",
+            )
         if task.restart not in RESTART_POLICIES:
             source = task.pod.get("restartPolicy")
             self.refuse(source, f'unknown restartPolicy "{source.value}"', one_of(RESTART_POLICIES))
@@ -350,8 +364,11 @@ class VolcanoJob(Resource):
     def _validate_least(self, least: SourceValue, replicas: int, of: str) -> None:
         """Report a number of pods without which nothing starts, and which never exist."""
         if least and least.value > replicas:
-            message = f"{least.value} is more than the {replicas} replicas of {of}"
-            self.refuse(least, message, f"write at most {replicas}")
+            self.refuse(
+                least,
+                f"{least.value} is more than the {replicas} replicas of {of}",
+                f"write at most {replicas}",
+            )
 
     def _validate_replicas(self) -> None:
         """Report invalid numbers of replicas, and missing replicas of tasks that a plugin needs."""
@@ -359,33 +376,47 @@ class VolcanoJob(Resource):
         if total > JOB_PODS:
             largest = max(self.tasks, key=lambda task: task.replicas)
             source = largest.source.get("replicas")
-            message = f"the job has {total:,} replicas; a cluster runs at most {JOB_PODS:,} pods"
-            self.refuse(source, message, "use fewer replicas", code="too-large")
+            self.refuse(
+                source,
+                f"the job has {total:,} replicas; a cluster runs at most {JOB_PODS:,} pods",
+                "use fewer replicas",
+                code="too-large",
+            )
         self._validate_least(least, total, "all tasks")
         if not total:
-            hint = "set replicas of at least one task"
-            self.refuse(self.spec.get("tasks"), "all tasks have 0 replicas", hint)
+            self.refuse(
+                self.spec.get("tasks"),
+                "all tasks have 0 replicas",
+                "set replicas of at least one task",
+            )
         running = {task.name for task in self.running}
         for plugin, arguments in TABLES["required"].items():
             for name in (self.argument(plugin, argument) for argument in arguments):
                 if name and name.value not in running:
-                    message = f'the plugin {plugin} needs a task "{name.value}" with replicas'
-                    self.refuse(name, message, _known(name, running))
+                    self.refuse(
+                        name,
+                        f'the plugin {plugin} needs a task "{name.value}" with replicas',
+                        _known(name, running),
+                    )
 
     def _validate_dependencies(self, names: list[str]) -> None:
         """Report dependencies on unknown tasks, and cycles."""
         for dependency in (name for task in self.tasks for name in task.dependencies):
             if dependency.value not in names:
-                message = f'unknown task "{dependency.value}"'
-                self.refuse(dependency, message, _known(dependency, names))
+                self.refuse(
+                    dependency, f'unknown task "{dependency.value}"', _known(dependency, names)
+                )
         try:
             graph = {task.name: {name.value for name in task.dependencies} for task in self.tasks}
             TopologicalSorter(graph).prepare()
         except CycleError as error:
             cycle = list(reversed(error.args[1]))
             source = self.spec.get("tasks", names.index(cycle[0]), "dependsOn")
-            message = f"these tasks wait for each other: {' → '.join(cycle)}"
-            self.refuse(source, message, "remove one of the dependencies")
+            self.refuse(
+                source,
+                f"these tasks wait for each other: {' → '.join(cycle)}",
+                "remove one of the dependencies",
+            )
 
     def _validate_volumes(self) -> None:
         """Report volumes with no claim or two claims, and duplicate paths."""
@@ -393,16 +424,25 @@ class VolcanoJob(Resource):
         for volume in self.spec.get("volumes").items():
             path, named = volume.get("mountPath"), bool(volume.get("volumeClaimName").value)
             if path.value in seen:
-                hint = "change the mountPath of one of the two volumes"
-                self.refuse(path, f"duplicate mountPath {path.value}", hint)
+                self.refuse(
+                    path,
+                    f"duplicate mountPath {path.value}",
+                    "change the mountPath of one of the two volumes",
+                )
             seen.add(path.value)
             is_described = bool(volume.get("volumeClaim"))
             if named and is_described:
-                message = "volumeClaimName and volumeClaim are mutually exclusive"
-                self.refuse(volume, message, "keep volumeClaimName")
+                self.refuse(
+                    volume,
+                    "volumeClaimName and volumeClaim are mutually exclusive",
+                    "keep volumeClaimName",
+                )
             elif not (named or is_described):
-                hint = "write the name of an existing PersistentVolumeClaim"
-                self.refuse(volume, "volumeClaimName is missing", hint)
+                self.refuse(
+                    volume,
+                    "volumeClaimName is missing",
+                    "write the name of an existing PersistentVolumeClaim",
+                )
 
 
 def _value(text: str, default: object) -> object:
@@ -431,8 +471,11 @@ def assign_roles(job: VolcanoJob) -> None:
         return
     framework, *others = frameworks
     if others:
-        message = f"{' and '.join(frameworks)} are mutually exclusive"
-        job.refuse(job.sources[others[0]], message, "remove one of the plugins")
+        job.refuse(
+            job.sources[others[0]],
+            f"{' and '.join(frameworks)} are mutually exclusive",
+            "remove one of the plugins",
+        )
     arguments = TABLES["frameworks"][framework]
     roles = {job.argument(framework, argument).value: argument for argument in arguments}
     without_role = [task for task in job.tasks if task.name not in roles]
@@ -544,5 +587,8 @@ def restart_as_jobs(job: VolcanoJob) -> None:
         is_rank = job.framework in TABLES["frameworks"] and task.role != "ps"
         if task.restart == "Always" and (is_rank or task in job.deciders):
             task.restart = "OnFailure"
-            message = f"Volcano restarts {task.role} even after success; mlgen does not"
-            job.warn(task.pod.get("restartPolicy"), message, "write restartPolicy: OnFailure")
+            job.warn(
+                task.pod.get("restartPolicy"),
+                f"Volcano restarts {task.role} even after success; mlgen does not",
+                "write restartPolicy: OnFailure",
+            )
