@@ -387,7 +387,7 @@ def _known() -> dict[tuple[str, str], str]:
 
 def _converted(document: Document, version: str, name: str) -> tuple[Document, list[Problem]]:
     """Return the TrainingJob of a custom resource with this apiVersion and kind, and warnings."""
-    from mlgen.dialects._builder import Builder, SourceValue
+    from mlgen.dialects._builder import Field
 
     collector, dialect = Collector(), get(kinds()[version, name])
     document = _valid(document, version, name, collector)
@@ -400,9 +400,9 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
         collector.raise_errors()
         version, name = document.data["apiVersion"], document.data["kind"]
         document = _valid(document, version, name, collector)
-    builder = Builder(SourceValue(document.data))
+    builder = get(kinds()[version, name]).kinds[version, name](Field(document.data))
     if not builder.collector.has_errors:
-        get(kinds()[version, name]).kinds[version, name](builder)
+        builder.write()
         if merged:
             merged.finish(builder)
     collector.extend(map(document.located, builder.collector.problems))

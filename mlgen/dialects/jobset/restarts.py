@@ -12,7 +12,7 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-failure-polic
 
 from collections.abc import Collection, Iterator
 
-from mlgen.dialects._builder import ENDLESS, SourceValue
+from mlgen.dialects._builder import ENDLESS, Field
 from mlgen.dialects._schemas import read
 from mlgen.dialects.jobset.jobs import EXIT_CODES, Failure, JobSet, ReplicatedJob
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES
@@ -92,7 +92,7 @@ def _fails_on_disruption(job: ReplicatedJob) -> bool:
     return False
 
 
-def _reaction(jobset: JobSet, job: ReplicatedJob, reason: str) -> tuple[str, bool, SourceValue]:
+def _reaction(jobset: JobSet, job: ReplicatedJob, reason: str) -> tuple[str, bool, Field]:
     """Return the JobSet's reaction to a Job that fails for this reason.
 
     Returns:
@@ -143,10 +143,10 @@ def write_restarts(jobset: JobSet) -> None:
         source = policy.get("maxRestarts") if _max_restarts(jobset) else policy
         every = all(job in gang for job in jobset.jobs if job.job_count)
         scope = "All" if every else [role for job in gang for role in job.roles]
-        jobset.builder.restart_together(source, scope)
+        jobset.restart_together(source, scope)
         failures = [failure for job in gang if job.restarts_all for failure in job.failures]
         limit = max((failure.limit for failure in failures if failure.codes), default=0)
-        jobset.put(("spec", "runPolicy", "backoffLimit"), source, limit)
+        jobset.put(("runPolicy", "backoffLimit"), source, limit)
         _report_uncounted(jobset, failures)
     for job in jobset.running:
         deadline = job.spec.get("activeDeadlineSeconds")
@@ -255,7 +255,7 @@ def write_retries(jobset: JobSet, job: ReplicatedJob) -> None:
         rules = job.pod_failure_rules or job.failures[0].source
         jobset.put_all(job, "restartPolicy", rules, "OnFailure" if codes else "Never")
         if codes:
-            jobset.builder.always_restarted(rules, codes)
+            jobset.always_restarted(rules, codes)
             _write_codes(jobset, job, rules, EXIT_CODES - codes)
     else:
         if job.is_alone:
@@ -291,7 +291,7 @@ def _write_limit(jobset: JobSet, job: ReplicatedJob, restart_policy: str) -> Non
 
 
 def _write_codes(
-    jobset: JobSet, job: ReplicatedJob, source: SourceValue, permanent: frozenset[int]
+    jobset: JobSet, job: ReplicatedJob, source: Field, permanent: frozenset[int]
 ) -> None:
     """Write the restart policy ExitCode, if there are permanent exit codes."""
     if permanent:
@@ -300,7 +300,7 @@ def _write_codes(
             jobset.put_all(job, "retryableExitCodes", source, sorted(EXIT_CODES - permanent))
 
 
-def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: SourceValue) -> None:
+def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: Field) -> None:
     """Report differences in the effect of a podFailurePolicy's rule."""
     action, ignored = rule.get("action"), rule.value["action"] == "Ignore"
     for condition in rule.get("onPodConditions").items():
@@ -328,7 +328,7 @@ def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: SourceValue) -> None:
 
 
 def _check_condition(
-    jobset: JobSet, job: ReplicatedJob, condition: SourceValue, *, ignored: bool
+    jobset: JobSet, job: ReplicatedJob, condition: Field, *, ignored: bool
 ) -> None:
     """Report a pod condition. Disrupted pods never count. Other conditions are not evaluated."""
     fails = not _reaction(jobset, job, "PodFailurePolicy")[0]

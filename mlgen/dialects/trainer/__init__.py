@@ -172,13 +172,9 @@ def _schedule(job: TrainJob, builder: Builder) -> None:
     job.warn(topology, "networkTopology is not rendered", hint)
 
 
-def _unmerged(_: Builder) -> None:
-    """Do nothing: a TrainJob is merged to a JobSet, and runtimes are parts of TrainJobs."""
-
-
 DIALECT = Dialect(
     groups=("trainer.kubeflow.org",),
-    kinds={(runtimes.VERSION, kind): _unmerged for kind in ("TrainJob", *runtimes.KINDS)},
+    kinds={(runtimes.VERSION, kind): Builder for kind in ("TrainJob", *runtimes.KINDS)},
     merge=Merge(runtimes.find, _merged),
     parts=frozenset((runtimes.VERSION, kind) for kind in runtimes.KINDS),
 )

@@ -18,8 +18,7 @@ from math import ceil
 from typing import NamedTuple
 
 from mlgen.bounds import JOB_PODS
-from mlgen.dialects._builder import Builder, SourceValue
-from mlgen.dialects._resource import Resource
+from mlgen.dialects._builder import Builder, Field
 from mlgen.dialects._schemas import read
 from mlgen.kubernetes.names import DNS_1035, DNS_1035_WORDS
 from mlgen.kubernetes.quantity import natural
@@ -76,7 +75,7 @@ Event = str | int
 class Policy(NamedTuple):
     """A policy: its source, its action, and the events that trigger the action."""
 
-    source: SourceValue
+    source: Field
     action: str
     events: tuple[Event, ...]
 
@@ -94,12 +93,12 @@ class Policy(NamedTuple):
         return max(1, ceil(sum(float(number) * UNITS[unit] for number, unit in parts)))
 
 
-def event_names(policy: SourceValue) -> set[str]:
+def event_names(policy: Field) -> set[str]:
     """Return the events that a policy names in `event` or `events`, including `*`."""
     return {*policy.value.get("events", []), policy.value.get("event", "")} - {""}
 
 
-def parse_policies(policies: SourceValue) -> Iterator[Policy]:
+def parse_policies(policies: Field) -> Iterator[Policy]:
     """Yield the policies of a job or a task, in order.
 
     `*` matches every event. A policy for PodPending has no effect without a timeout.
@@ -125,7 +124,7 @@ class Task:
         policies: its own policies, then the job's policies.
     """
 
-    source: SourceValue
+    source: Field
     name: str
     role: str
     restart: str
@@ -137,12 +136,12 @@ class Task:
         return int(self.source.get("replicas").value or 0)
 
     @property
-    def pod(self) -> SourceValue:
+    def pod(self) -> Field:
         """The `spec` of its pods."""
         return self.source.get("template", "spec")
 
     @property
-    def dependencies(self) -> list[SourceValue]:
+    def dependencies(self) -> list[Field]:
         """The names of the tasks in `dependsOn`."""
         return list(self.source.get("dependsOn", "name").items())
 
@@ -171,7 +170,7 @@ class Task:
         return policy if policy and is_own and policy.action == "CompleteJob" else None
 
 
-class VolcanoJob(Resource):
+class VolcanoJob(Builder):
     """A Volcano job.
 
     Attributes:
@@ -186,13 +185,13 @@ class VolcanoJob(Resource):
         is_guess: True if Volcano would also wait for tasks that are not deciders.
     """
 
-    dialect, framework = "volcano", "generic"
+    framework = "generic"
     any_decides = is_guess = False
 
-    def __init__(self, builder: Builder) -> None:
-        super().__init__(builder)
-        self.sources: dict[str, SourceValue] = {}
-        self.arguments: dict[tuple[str, str], SourceValue] = {}
+    def read(self) -> None:
+        """Read the plugins and the tasks, and report every error in them."""
+        self.sources: dict[str, Field] = {}
+        self.arguments: dict[tuple[str, str], Field] = {}
         self._read_plugins()
         self.tasks = list(self._tasks())
         self.deciders: list[Task] = []
@@ -214,13 +213,13 @@ class VolcanoJob(Resource):
         least = sum(count if least is None else least for least, count in of_tasks)
         return int(self.spec.get("minAvailable").value or least)
 
-    def argument(self, plugin: str, name: str) -> SourceValue:
+    def argument(self, plugin: str, name: str) -> Field:
         """Return an argument. Its value is None if the job does not use the plugin."""
-        return self.arguments.get((plugin, name), SourceValue(None))
+        return self.arguments.get((plugin, name), Field(None))
 
     def hosts(self, task: Task) -> list[str]:
         """Return the host names of the replicas of a task."""
-        name = self.builder.name
+        name = self.name
         return [f"{name}-{task.role}-{i}.{name}" for i in range(task.replicas)]
 
     def hosts_of(self, plugin: str, name: str) -> list[str]:
@@ -250,10 +249,10 @@ class VolcanoJob(Resource):
         names = [task.get("name").value for task in self.spec.get("tasks").items()]
         for plugin, source in self.sources.items():
             for name, default in PLUGINS[plugin].items():
-                self.arguments[plugin, name] = SourceValue(default, source.path)
+                self.arguments[plugin, name] = Field(default, source.path)
             for alias, name in TABLES["aliases"].get(plugin, {}).items():
                 if alias in names and name not in names:
-                    self.arguments[plugin, name] = SourceValue(alias, source.path)
+                    self.arguments[plugin, name] = Field(alias, source.path)
             self._read_arguments(plugin)
 
     def _read_arguments(self, plugin: str) -> None:
@@ -275,7 +274,7 @@ class VolcanoJob(Resource):
             default = defaults[name]
             is_bool = isinstance(default, bool)
             if not equals:
-                text = "true" if is_bool else str(next(items, SourceValue("")).value)
+                text = "true" if is_bool else str(next(items, Field("")).value)
             value = _value(text, default)
             if value is None:
                 wanted = "true or false" if is_bool else "a non-negative integer"
@@ -286,7 +285,7 @@ class VolcanoJob(Resource):
                     code="no-effect",
                 )
                 return
-            self.arguments[plugin, name] = SourceValue(value, item.path)
+            self.arguments[plugin, name] = Field(value, item.path)
 
     def _validate(self) -> None:
         """Report every error in the job, in its tasks and in the arguments of its plugins."""
@@ -304,7 +303,7 @@ class VolcanoJob(Resource):
         self._validate_dependencies(names)
         self._validate_volumes()
 
-    def _validate_policies(self, policies: SourceValue) -> None:
+    def _validate_policies(self, policies: Field) -> None:
         """Report errors in the policies of a job or a task."""
         seen: set[Event] = set()
         for policy in policies.items():
@@ -361,7 +360,7 @@ class VolcanoJob(Resource):
                     "make the two numbers equal",
                 )
 
-    def _validate_least(self, least: SourceValue, replicas: int, of: str) -> None:
+    def _validate_least(self, least: Field, replicas: int, of: str) -> None:
         """Report a number of pods without which nothing starts, and which never exist."""
         if least and least.value > replicas:
             self.refuse(
@@ -456,7 +455,7 @@ def _value(text: str, default: object) -> object:
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
 
-def _known(name: SourceValue, tasks: Iterable[str]) -> str:
+def _known(name: Field, tasks: Iterable[str]) -> str:
     """Return a hint for the name of a task that does not exist."""
     return did_you_mean(name.value, tasks) or f"the tasks are: {', '.join(sorted(tasks))}"
 
@@ -502,7 +501,7 @@ def assign_roles(job: VolcanoJob) -> None:
     for task in job.tasks:
         task.role = roles.get(task.name, task.name)
         if task.role != task.name:
-            name = job.builder.name
+            name = job.name
             job.warn(
                 task.source.get("name"),
                 f"Volcano names the pods {name}-{task.name}-<i>; "
