@@ -279,6 +279,16 @@ class Builder:
         if source:
             self.collector.add(Problem(source.path, message, code, hint))
 
+    def refuse_both(self, source: Field, *names: str, hint: str = "remove one of them") -> None:
+        """Report a value that must not be set together with others.
+
+        Args:
+            source: the value.
+            names: of all of these values.
+            hint: which of them to remove.
+        """
+        self.refuse(source, f"{' and '.join(names)} are mutually exclusive", hint)
+
     def warn(self, source: Field, message: str, hint: str = "", *, code: Code = "differs") -> None:
         """Report a warning: the operator does something else with a value than mlgen."""
         if source:

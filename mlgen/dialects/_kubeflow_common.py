@@ -52,7 +52,8 @@ class Rules:
         restart: the default restart policy.
         restarts: the default restart policies of roles, where they differ from `restart`.
         overwritten: variables that the operator appends to the user's, overriding their values.
-        defaults: of fields of `runPolicy`. `backoffLimit` applies only to jobs that restart.
+        clean_pod_policy: the default `cleanPodPolicy`, if it differs from the job file's.
+        limited: restarts have Kubernetes' default limit. With other kinds, they have no limit.
         manager: the operator's name for itself in `managedBy`.
         transport: how mpirun reaches the workers, "ssh" or "kubectl-exec".
         list: the rules of v1alpha1's list of replica types; see `mlgen.dialects.kubeflow.ListJob`.
@@ -71,7 +72,8 @@ class Rules:
     restart: str = "Never"
     restarts: Mapping[str, str] = field(default_factory=dict)
     overwritten: Sequence[str] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    clean_pod_policy: str = ""
+    limited: bool = False
     manager: str = ""
     transport: str = ""
     list: Mapping[str, Any] = field(default_factory=dict)
@@ -282,10 +284,13 @@ class ReplicatedJob(Builder):
         rules, spec = self.rules, self.data["spec"]
         for name in POLICIES:
             self.put(("runPolicy", name), self.policy(name))
-        restarts = {role.get("restartPolicy", "Never") for role in self.roles.values()}
-        for name, default in rules.defaults.items():
-            applies = name != "backoffLimit" or restarts != {"Never"}
-            if applies and name not in spec.get("runPolicy", {}):
+        restarts = any(
+            role.get("restartPolicy", "Never") != "Never" for role in self.roles.values()
+        )
+        limit = ENDLESS if restarts and not rules.limited else None
+        defaults = {"cleanPodPolicy": rules.clean_pod_policy, "backoffLimit": limit}
+        for name, default in defaults.items():
+            if default and name not in spec.get("runPolicy", {}):
                 self.put(("runPolicy", name), self.spec, default)
         self._never_retry()
         self.put_manager(rules.manager, self.policy("managedBy"))

@@ -100,12 +100,8 @@ class ElasticAIJob(Builder):
         argument = self.take(name)
         if block_field:
             field_name = ".".join(map(str, block_field.path[-2:]))
-            self._refuse_both(argument, f"--{name}", field_name)
+            self.refuse_both(argument, f"--{name}", field_name)
         return block_field or argument or block_field
-
-    def _refuse_both(self, source: Field, *names: str) -> None:
-        """Report a value that is written in two places."""
-        self.refuse(source, f"{' and '.join(names)} are mutually exclusive", "remove one of them")
 
     def _read_arguments(self) -> dict[str, Field]:
         """Return the arguments by their full names."""
@@ -183,7 +179,7 @@ class ElasticAIJob(Builder):
         """Return the block of a role, under either of its names."""
         lower, upper = self.spec.get(role), self.spec.get(BLOCK_NAMES[role])
         if lower:
-            self._refuse_both(upper, role, BLOCK_NAMES[role])
+            self.refuse_both(upper, role, BLOCK_NAMES[role])
         return lower or upper
 
     def _count(self, role: str, block: Field) -> Field:

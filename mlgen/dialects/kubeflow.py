@@ -63,11 +63,7 @@ class KubeflowJob(ReplicatedJob):
         """Write the deciding role and the options of a TFJob."""
         leaders = [name for name in ("chief", "master") if name in self.replica_types]
         if len(leaders) > 1:
-            self.refuse(
-                self.replica_types["master"],
-                "Chief and Master are mutually exclusive",
-                "remove one of them",
-            )
+            self.refuse_both(self.replica_types["master"], "Chief", "Master")
         if not leaders:
             self.write_all_workers()
         self.copy(self.spec, ("options",), "enableDynamicWorker")
@@ -110,11 +106,8 @@ class KubeflowJob(ReplicatedJob):
             return None
         processes = elastic.get("nProcPerNode")
         if self.spec.get("nprocPerNode"):
-            self.refuse(
-                processes,
-                "nProcPerNode and spec.nprocPerNode are mutually exclusive",
-                "keep spec.nprocPerNode",
-            )
+            names = ("nProcPerNode", "spec.nprocPerNode")
+            self.refuse_both(processes, *names, hint=f"keep {names[1]}")
         self.copy(elastic, ELASTIC, "minReplicas", "maxReplicas", "maxRestarts", "rdzvId")
         settings = elastic.get("rdzvConf")
         pairs = {item.value["key"]: item.value["value"] for item in settings.items()}

@@ -10,6 +10,7 @@ pkg/controllers/v1; 0.2.3, pkg/controllers/v1alpha2 and v1alpha1.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mlgen.dialects._builder import ENDLESS, NOTHING, Field, no_ssh_keys
 from mlgen.dialects._kubeflow_common import (
@@ -320,6 +321,13 @@ class MPIJob(ReplicatedJob):
             self.put((*path, "backoffLimitPerIndex"), restart, 0)
 
 
+class Workers(NamedTuple):
+    """The number of workers and the units per worker of v1alpha1, if they are set."""
+
+    replicas: Field = NOTHING
+    units: Field = NOTHING
+
+
 class OneTemplateJob(MPIJob):
     """An MPIJob of v1alpha1: both roles share one template."""
 
@@ -328,7 +336,7 @@ class OneTemplateJob(MPIJob):
         spec = self.spec
         template, main = spec.get("template"), spec.get("template", "spec", "containers", 0)
         self.replica_types = {"launcher": spec}
-        workers, units = self._workers_and_units(main)
+        workers, units = self._workers(main)
         self.role("launcher", template, _without_fields(main, "resources"))
         self._write_launcher_restarts(template.get("spec", "restartPolicy"))
         if workers:
@@ -346,8 +354,8 @@ class OneTemplateJob(MPIJob):
         if workers:  # the operator scales them to 0 when the launcher has ended
             self.put(("runPolicy", "cleanPodPolicy"), spec, "Running")
 
-    def _workers_and_units(self, main: Field) -> tuple[Field, Field]:
-        """Return the number of workers and the units per worker. Both are false if not set."""
+    def _workers(self, main: Field) -> Workers:
+        """Return the workers."""
         spec = self.spec
         fields = [spec.get(name) for name in ("gpus", "processingUnits", "replicas")]
         totals = [total for total in fields if total]
@@ -358,13 +366,13 @@ class OneTemplateJob(MPIJob):
                 "keep one of them",
             )
         if len(totals) != 1:
-            return NOTHING, NOTHING
+            return Workers()
         (total,) = totals
         field = str(total.path[-1])
         if field == "replicas":
             limit = main.get("resources", "limits", _unit(spec))
             count = natural(str(limit.value))
-            return total, NOTHING if count is None else Field(count, limit.path)
+            return Workers(total, NOTHING if count is None else Field(count, limit.path))
         per_node = spec.get(f"{field}PerNode")
         most = per_node.value or UNITS_PER_NODE[field]
         if total.value > most and total.value % most:
@@ -381,7 +389,7 @@ class OneTemplateJob(MPIJob):
                 f"set {field}PerNode",
             )
         workers = max(total.value // most, 1)
-        return Field(workers, total.path), Field(min(total.value, most), total.path)
+        return Workers(Field(workers, total.path), Field(min(total.value, most), total.path))
 
 
 def _job(resource: Field, rules: Rules) -> MPIJob:

@@ -261,11 +261,7 @@ class JobSet(Builder):
             for dependency in job.source.get("dependsOn").items():
                 name, status = dependency.get("name"), dependency.value["status"]
                 if in_order:
-                    self.refuse(
-                        dependency,
-                        "startupPolicyOrder: InOrder and dependsOn are mutually exclusive",
-                        "remove one of them",
-                    )
+                    self.refuse_both(dependency, "startupPolicyOrder: InOrder", "dependsOn")
                 elif name.value not in earlier:
                     self.refuse(
                         name,

@@ -11,6 +11,7 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-failure-polic
 """
 
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from mlgen.dialects._builder import ENDLESS, Field
 from mlgen.dialects._schemas import read
@@ -92,12 +93,22 @@ def _fails_on_disruption(job: ReplicatedJob) -> bool:
     return False
 
 
-def _reaction(jobset: JobSet, job: ReplicatedJob, reason: str) -> tuple[str, bool, Field]:
-    """Return the JobSet's reaction to a Job that fails for this reason.
+class Reaction(NamedTuple):
+    """The JobSet's reaction to a failed Job.
 
-    Returns:
-        The scope of a `Failure`, whether the restart counts, and the rule or the whole policy.
+    Attributes:
+        scope: as in a `Failure`.
+        counts: True if the restart counts towards the limit.
+        source: the rule, or the whole policy.
     """
+
+    scope: str
+    counts: bool
+    source: Field
+
+
+def _reaction(jobset: JobSet, job: ReplicatedJob, reason: str) -> Reaction:
+    """Return the JobSet's reaction to a Job that fails for this reason."""
     source = jobset.spec.get("failurePolicy")
     action = "RestartJobSet" if source else "FailJobSet"
     for rule in jobset.rules:
@@ -108,7 +119,7 @@ def _reaction(jobset: JobSet, job: ReplicatedJob, reason: str) -> tuple[str, boo
             break
     row = read("jobset.json")["failureActions"][action]
     is_allowed = _max_restarts(jobset) or not row["counts"]
-    return row["restarts"] if is_allowed else "", row["counts"], source
+    return Reaction(row["restarts"] if is_allowed else "", row["counts"], source)
 
 
 def _peers(jobset: JobSet) -> dict[str, frozenset[str]]:
@@ -150,7 +161,7 @@ def write_restarts(jobset: JobSet) -> None:
         _report_uncounted(jobset, failures)
     for job in jobset.running:
         deadline = job.spec.get("activeDeadlineSeconds")
-        if deadline and _reaction(jobset, job, "DeadlineExceeded")[0]:
+        if deadline and _reaction(jobset, job, "DeadlineExceeded").scope:
             jobset.warn(
                 deadline,
                 "after activeDeadlineSeconds, JobSet restarts all Jobs; with mlgen, the job fails",
@@ -331,7 +342,7 @@ def _check_condition(
     jobset: JobSet, job: ReplicatedJob, condition: Field, *, ignored: bool
 ) -> None:
     """Report a pod condition. Disrupted pods never count. Other conditions are not evaluated."""
-    fails = not _reaction(jobset, job, "PodFailurePolicy")[0]
+    fails = not _reaction(jobset, job, "PodFailurePolicy").scope
     message = ""
     if condition.value["type"] != DISRUPTED:
         message = f"mlgen ignores the pod condition {condition.value['type']}"

@@ -167,7 +167,7 @@ def _tune(job: TrainJob) -> None:
         kept = [word for word in words if word.value.partition("=")[0] in known["runtimeArguments"]]
         command = [*job.trainer.get("command").items(), *_recipe(job, model, values), *kept]
         if step(each) == TRAINER:
-            job.patch_container(str(each.get("name").value), NODE, {"command": command})
+            job.patch_container(each.name, NODE, {"command": command})
 
 
 def _recipe(job: TrainJob, model: str, values: Mapping[str, Any]) -> list[str]:

@@ -431,11 +431,8 @@ class VolcanoJob(Builder):
             seen.add(path.value)
             is_described = bool(volume.get("volumeClaim"))
             if named and is_described:
-                self.refuse(
-                    volume,
-                    "volumeClaimName and volumeClaim are mutually exclusive",
-                    "keep volumeClaimName",
-                )
+                names = ("volumeClaimName", "volumeClaim")
+                self.refuse_both(volume, *names, hint=f"keep {names[0]}")
             elif not (named or is_described):
                 self.refuse(
                     volume,
@@ -470,11 +467,8 @@ def assign_roles(job: VolcanoJob) -> None:
         return
     framework, *others = frameworks
     if others:
-        job.refuse(
-            job.sources[others[0]],
-            f"{' and '.join(frameworks)} are mutually exclusive",
-            "remove one of the plugins",
-        )
+        source = job.sources[others[0]]
+        job.refuse_both(source, *frameworks, hint="remove one of the plugins")
     arguments = TABLES["frameworks"][framework]
     roles = {job.argument(framework, argument).value: argument for argument in arguments}
     without_role = [task for task in job.tasks if task.name not in roles]

@@ -145,8 +145,8 @@ def _restart_of(job: VolcanoJob, task: Task, gang: Gang) -> Restart:
     if task.restart == "Always":
         return Restart("Always", task.source)
     if task.restart == "OnFailure":
-        max_in_place, source = _max_restarts(task)
-        return Restart("OnFailure", source or job.spec, max_in_place)
+        most = _max_restarts(task)
+        return Restart("OnFailure", most if most.path else job.spec, most.value)
     by_code, together = task.by_code, _restarts_gang(job, gang, task)
     retried = [code for code in ALL_CODES if code in by_code and by_code[code].action in RESTARTS]
     if not retried:
@@ -159,13 +159,13 @@ def _restart_of(job: VolcanoJob, task: Task, gang: Gang) -> Restart:
     return Restart("OnFailure" if together else "Never", source, limit)
 
 
-def _max_restarts(task: Task) -> tuple[int, Field]:
-    """Return the limit of in-place container restarts of a task, and its source."""
+def _max_restarts(task: Task) -> Field:
+    """Return the limit of in-place container restarts of a task, with its origin if it has one."""
     policy, max_retry = task.policy_for("TaskFailed"), task.source.get("maxRetry")
     if policy is None:
-        return ENDLESS, Field(None)
+        return Field(ENDLESS)
     limit = max_retry.value or MAX_RETRY
-    return ENDLESS if limit < 0 else limit, max_retry or policy.source
+    return Field(ENDLESS if limit < 0 else limit, (max_retry or policy.source).path)
 
 
 def _write_success(job: VolcanoJob) -> None:
@@ -245,7 +245,8 @@ def _write_bounds(job: VolcanoJob) -> None:
         job.put((*path, "pendingSeconds"), source, pending)
     servers = [task for task in job.running if task.restart == "Always"]
     if servers:
-        source = _max_restarts(servers[0])[1] or servers[0].source
+        most = _max_restarts(servers[0])
+        source = most if most.path else servers[0].source
         job.put((*path, "crashes"), source, _crash_bound(servers))
 
 
@@ -266,7 +267,7 @@ def _crash_bound(tasks: Sequence[Task]) -> int:
     """
     limits = []
     for task in (task for task in tasks if task.restart == "Always"):
-        policy, (limit, _) = task.policy_for("TaskFailed"), _max_restarts(task)
+        policy, limit = task.policy_for("TaskFailed"), _max_restarts(task).value
         limits.append(limit if policy and policy.action in ENDS and limit != ENDLESS else 0)
     return 0 if 0 in limits else max(limits)
 
