@@ -33,13 +33,13 @@ def convert(texts: Iterable[Text], options: Options) -> Converted:
         MlgenError: contains every problem of every text, each with its file and line.
     """
     collector = Collector()
-    converted = [text for _, text in dialects.each(texts, partial(_converted, options), collector)]
+    converted = "".join(dialects.each(texts, partial(_converted, options), collector))
     collector.raise_errors()
-    return Converted("".join(converted), collector.problems)
+    return Converted(converted, collector.problems)
 
 
 @limited_hints()
-def _converted(options: Options, _name: str, document: Document) -> tuple[str, list[Problem]]:
+def _converted(options: Options, document: Document) -> tuple[str, list[Problem]]:
     """Return a document's text, or if it is a custom resource, its job file with the comments."""
     native, warnings = admitted(document, options)
     if native:

@@ -263,26 +263,24 @@ def pieces(text: Text) -> Iterator[Text]:
 
 def each(
     texts: Iterable[Text],
-    process: Callable[[str, Document], tuple[T, list[Problem]]],
+    process: Callable[[Document], tuple[T, list[Problem]]],
     collector: Collector,
-) -> Iterator[tuple[Document, T]]:
-    """Process every document that can be read, and yield it with the result.
+) -> Iterator[T]:
+    """Process every document that can be read, and yield the result.
 
     Args:
         texts: contain the documents.
-        process: is called with the name of a text and one of its documents. It returns a result
-            and warnings, or raises `MlgenError`.
+        process: returns the result of a document and warnings, or raises `MlgenError`.
         collector: collects all problems, document by document.
     """
-    for text in in_context(texts):
-        for document in documents(text):
-            if isinstance(document, list):
-                collector.extend(document)
-                continue
-            with collector.catch():
-                result, warnings = process(text.name, document)
-                collector.extend(warnings)
-                yield document, result
+    for document in chain.from_iterable(map(documents, in_context(texts))):
+        if isinstance(document, list):
+            collector.extend(document)
+            continue
+        with collector.catch():
+            result, warnings = process(document)
+            collector.extend(warnings)
+            yield result
 
 
 def is_foreign(version: str, name: str) -> bool:
@@ -387,7 +385,7 @@ def _known() -> dict[tuple[str, str], str]:
 
 def _converted(document: Document, version: str, name: str) -> tuple[Document, list[Problem]]:
     """Return the TrainingJob of a custom resource with this apiVersion and kind, and warnings."""
-    from mlgen.dialects._builder import Builder, SourceValue
+    from mlgen.dialects._builder import Field
 
     collector, dialect = Collector(), get(kinds()[version, name])
     document = _valid(document, version, name, collector)
@@ -400,9 +398,9 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
         collector.raise_errors()
         version, name = document.data["apiVersion"], document.data["kind"]
         document = _valid(document, version, name, collector)
-    builder = Builder(SourceValue(document.data))
+    builder = get(kinds()[version, name]).kinds[version, name](Field(document.data))
     if not builder.collector.has_errors:
-        get(kinds()[version, name]).kinds[version, name](builder)
+        builder.write()
         if merged:
             merged.finish(builder)
     collector.extend(map(document.located, builder.collector.problems))

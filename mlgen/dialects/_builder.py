@@ -1,6 +1,6 @@
 """Builds a TrainingJob document from a custom resource, for all dialects.
 
-A dialect reads `SourceValue`s and puts them into a `Builder`, which records the origin of each.
+A dialect reads `Field`s and puts them into a `Builder`, which records the origin of each.
 Problems of the job are therefore reported at the values of the custom resource.
 """
 
@@ -18,7 +18,7 @@ from mlgen.kubernetes.values import value_at
 from mlgen.problems import Code, Collector, Problem, ValuePath
 
 
-class SourceValue(NamedTuple):
+class Field(NamedTuple):
     """A value of a custom resource and its path there. It is false if the value is None (unset)."""
 
     value: Any
@@ -27,20 +27,20 @@ class SourceValue(NamedTuple):
     def __bool__(self) -> bool:
         return self.value is not None
 
-    def get(self, *steps: str | int) -> "SourceValue":
+    def get(self, *steps: str | int) -> "Field":
         """Return a value within this one. Its `value` is None if it does not exist."""
-        return SourceValue(value_at(self.value, steps), (*self.path, *steps))
+        return Field(value_at(self.value, steps), (*self.path, *steps))
 
-    def fields(self) -> Iterator[tuple[str, "SourceValue"]]:
+    def fields(self) -> Iterator[tuple[str, "Field"]]:
         """Yield the fields of a mapping with their names. None counts as empty."""
         return ((name, self.get(name)) for name in self.value or {})
 
-    def items(self) -> Iterator["SourceValue"]:
+    def items(self) -> Iterator["Field"]:
         """Yield the items of a list. None counts as empty."""
         return (self.get(i) for i in range(len(self.value or [])))
 
 
-NOTHING = SourceValue(None)
+NOTHING = Field(None)
 """A value that is not set, at no path."""
 
 
@@ -94,7 +94,7 @@ QUEUE = ("spec", "scheduling", "queue")
 
 
 class Builder:
-    """A TrainingJob that is being built.
+    """A TrainingJob that is built from a custom resource. Each kind of resource has a subclass.
 
     Attributes:
         resource: the custom resource.
@@ -104,7 +104,7 @@ class Builder:
         collector: collects errors, and differences from the operator as warnings.
     """
 
-    def __init__(self, resource: SourceValue) -> None:
+    def __init__(self, resource: Field) -> None:
         self.resource = resource
         self.data: dict[str, Any] = {
             "apiVersion": API_VERSION,
@@ -114,31 +114,37 @@ class Builder:
         }
         self.origins: dict[ValuePath, ValuePath] = {(name,): (name,) for name in self.data}
         self.collector = Collector()
-        self._put_metadata()
+        self._write_metadata()
 
-    def _put_metadata(self) -> None:
+    def _write_metadata(self) -> None:
         """Write the metadata, and `scheduling` with the queue from Kueue's label."""
         metadata = self.resource.get("metadata")
         name, generated = metadata.get("name"), metadata.get("generateName")
         if not name and generated:
             fixed = generated.value.rstrip("-.")
-            self.put(("metadata", "name"), generated, fixed)
-            message = f"mlgen adds no random suffix to generateName: each job gets the name {fixed}"
-            hint = "to run several jobs, set a different metadata.name for each"
-            self.warn(generated, message, hint)
+            self.put_metadata("name", generated, fixed)
+            self.warn(
+                generated,
+                f"mlgen adds no random suffix to generateName: each job gets the name {fixed}",
+                "to run several jobs, set a different metadata.name for each",
+            )
         elif not name:
-            message = 'field "name" is missing'
-            self.refuse(metadata, message, "give the job a name", code="missing-field")
-        self.put(("metadata", "name"), name)
-        self.put(("metadata", "namespace"), metadata.get("namespace"))
+            self.refuse(
+                metadata, 'field "name" is missing', "give the job a name", code="missing-field"
+            )
+        self.put_metadata("name", name)
+        self.put_metadata("namespace", metadata.get("namespace"))
         queue = metadata.get("labels", KUEUE_QUEUE)
         if queue.value:
-            self.put(("spec", "scheduling", "gang"), queue, "kueue")
-            self.put(("spec", "scheduling", "queue"), queue)
+            self.put(("scheduling", "gang"), queue, "kueue")
+            self.put(("scheduling", "queue"), queue)
         for field_name, removed in (("labels", KUEUE_QUEUE), ("annotations", LAST_APPLIED)):
             source = metadata.get(field_name)
             kept = {k: v for k, v in without_own(source.value).items() if k != removed}
-            self.put(("metadata", field_name), source, kept)
+            self.put_metadata(field_name, source, kept)
+
+    def write(self) -> None:
+        """Write the TrainingJob. Subclasses override this."""
 
     @property
     def name(self) -> str:
@@ -146,9 +152,29 @@ class Builder:
         return str(self.data["metadata"].get("name", ""))
 
     @property
-    def spec(self) -> SourceValue:
+    def kind(self) -> Field:
+        """The kind of the custom resource, the origin of values that follow from it."""
+        return self.resource.get("kind")
+
+    @property
+    def spec(self) -> Field:
         """The `spec` of the custom resource."""
         return self.resource.get("spec")
+
+    @property
+    def namespace_option(self) -> str:
+        """The option of kubectl and mlgen for the namespace of the job; "" for none."""
+        namespace = self.resource.get("metadata", "namespace").value
+        return f" -n {quote(str(namespace))}" if namespace else ""
+
+    @property
+    def gang(self) -> str:
+        """The gang scheduler of the TrainingJob; "" if not written yet."""
+        return str(self.data["spec"].get("scheduling", {}).get("gang", ""))
+
+    def annotation(self, name: str) -> Field:
+        """Return an annotation of the custom resource."""
+        return self.resource.get("metadata", "annotations", name)
 
     @property
     def roles(self) -> dict[str, dict[str, Any]]:
@@ -156,14 +182,22 @@ class Builder:
         roles: dict[str, dict[str, Any]] = self.data["spec"].get("roles", {})
         return roles
 
-    def put(self, path: ValuePath, source: SourceValue, value: Any = None) -> None:
-        """Write a value into the TrainingJob, unless it is None or an empty mapping or list.
+    def put(self, path: ValuePath, source: Field, value: Any = None) -> None:
+        """Write a value below `spec` of the TrainingJob, unless it is None or empty.
 
         Args:
-            path: in the TrainingJob, such as ("spec", "runPolicy", "suspend").
+            path: below `spec`, such as ("runPolicy", "suspend").
             source: its origin.
             value: the value, if it differs from the source's value.
         """
+        self._write(("spec", *path), source, value)
+
+    def put_metadata(self, name: str, source: Field, value: Any = None) -> None:
+        """Write a field of `metadata`; see `put`."""
+        self._write(("metadata", name), source, value)
+
+    def _write(self, path: ValuePath, source: Field, value: Any = None) -> None:
+        """Write a value into the TrainingJob, unless it is None or an empty mapping or list."""
         value = source.value if value is None else value
         if value in (None, {}, []):
             return
@@ -171,28 +205,55 @@ class Builder:
         for step in path[:-1]:
             target = target.setdefault(step, {})
         if path == QUEUE and target.get("queue") not in (None, value):
-            message = f"the queue {value} contradicts {KUEUE_QUEUE}: {target['queue']}"
-            self.refuse(source, message, "keep one of them", code="combination")
+            self.refuse(
+                source,
+                f"the queue {value} contradicts {KUEUE_QUEUE}: {target['queue']}",
+                "keep one of them",
+                code="combination",
+            )
         target[path[-1]] = value
         self.origins[path] = source.path
 
+    def copy(self, source: Field, at: ValuePath, *names: str, **renamed: str) -> None:
+        """Write fields of a mapping that the job file has with the same meaning.
+
+        Args:
+            source: the mapping.
+            at: the path of the fields below `spec` of the TrainingJob.
+            names: the fields with the same name there.
+            renamed: the names there of other fields.
+        """
+        for name, own in {**dict(zip(names, names, strict=True)), **renamed}.items():
+            self.put((*at, own), source.get(name))
+
+    def put_framework(self, name: str) -> None:
+        """Write the framework, which follows from the kind."""
+        self.put(("framework",), self.kind, name)
+
+    def put_manager(self, own: str, source: Field) -> None:
+        """Write `managedBy`, unless it is the operator's own name: mlgen replaces the operator."""
+        if source.value != own:
+            self.put(("runPolicy", "managedBy"), source)
+
     def refuse_name(self) -> None:
         """Report that the operator rejects the name of the job."""
-        source = SourceValue(self.name, self.origins["metadata", "name"])
-        message = f'"{self.name}" is not a valid job name'
-        self.refuse(source, message, f"use at most {LABEL_MAX} {DNS_1035_WORDS}")
+        source = Field(self.name, self.origins["metadata", "name"])
+        self.refuse(
+            source,
+            f'"{self.name}" is not a valid job name',
+            f"use at most {LABEL_MAX} {DNS_1035_WORDS}",
+        )
 
-    def restart_together(self, source: SourceValue, scope: str | list[str]) -> None:
+    def restart_together(self, source: Field, scope: str | list[str]) -> None:
         """Write `restartScope`, and count every failure towards its limit, as the operators do.
 
         No operator ends a job early because of failures at its start, or stops counting old ones.
         """
-        policy = ("spec", "runPolicy")
-        self.put((*policy, "restartScope"), source, scope)
-        self.put((*policy, "backoffResetSeconds"), source, 0)
-        self.put((*policy, "giveUpAfter", "startFailures"), source, 0)
+        self.put(("runPolicy", "restartScope"), source, scope)
+        self.put(("runPolicy", "backoffResetSeconds"), source, 0)
+        self.put(("runPolicy", "giveUpAfter", "startFailures"), source, 0)
 
-    def always_restarted(self, source: SourceValue, retried: Collection[int]) -> None:
+    def always_restarted(self, source: Field, retried: Collection[int]) -> None:
         """Report exit codes that end the operator's job, but restart a gang here.
 
         Args:
@@ -208,7 +269,7 @@ class Builder:
             )
 
     def refuse(
-        self, source: SourceValue, message: str, hint: str = "", *, code: Code = "refused"
+        self, source: Field, message: str, hint: str = "", *, code: Code = "refused"
     ) -> None:
         """Report an error: the operator rejects a value, or mlgen cannot render it.
 
@@ -217,16 +278,22 @@ class Builder:
         if source:
             self.collector.add(Problem(source.path, message, code, hint))
 
-    def warn(
-        self, source: SourceValue, message: str, hint: str = "", *, code: Code = "differs"
-    ) -> None:
+    def refuse_both(self, source: Field, *names: str, hint: str = "remove one of them") -> None:
+        """Report a value that must not be set together with others.
+
+        Args:
+            source: the value.
+            names: of all of these values.
+            hint: which of them to remove.
+        """
+        self.refuse(source, f"{' and '.join(names)} are mutually exclusive", hint)
+
+    def warn(self, source: Field, message: str, hint: str = "", *, code: Code = "differs") -> None:
         """Report a warning: the operator does something else with a value than mlgen."""
         if source:
             self.collector.add(Problem(source.path, message, code, hint, warning=True))
 
-    def role(
-        self, name: str, template: SourceValue, main: SourceValue, port: str | None = None
-    ) -> None:
+    def role(self, name: str, template: Field, main: Field, port: str | None = None) -> None:
         """Write a role. Fields of its pod template without a role field are kept in `template`.
 
         Args:
@@ -235,22 +302,24 @@ class Builder:
             main: the training container in that template.
             port: the operator's name of the container port that peers connect to.
         """
-        path = ("spec", "roles", name)
-        self.data["spec"].setdefault("roles", {})[name] = {}
-        self.origins[path] = template.path[:-1]
+        path = ("roles", name)
+        self.add_role(name, template.path[:-1])
         self.put((*path, "mainContainer"), main.get("name"))
-        for field_name in CONTAINER_FIELDS:
-            self.put((*path, field_name), main.get(field_name))
+        self.copy(main, path, *CONTAINER_FIELDS)
         self._put_resources(path, main.get("resources"))
         self._put_env(path, main.get("env"))
         for item in main.get("ports").items():
             if port and item.value.get("name") == port:
                 self.put((*path, "port"), item.get("containerPort"))
-        for field_name in POD_FIELDS:
-            self.put((*path, field_name), template.get("spec", field_name))
+        self.copy(template.get("spec"), path, *POD_FIELDS)
         self._put_template(path, template, main, self._put_volumes(path, template, main))
 
-    def _put_volumes(self, role: ValuePath, template: SourceValue, main: SourceValue) -> set[str]:
+    def add_role(self, name: str, origin: ValuePath) -> None:
+        """Write a role without fields, with the path in the custom resource that it is from."""
+        self.data["spec"].setdefault("roles", {})[name] = {}
+        self.origins["spec", "roles", name] = origin
+
+    def _put_volumes(self, role: ValuePath, template: Field, main: Field) -> set[str]:
         """Write the volumes that have a short form, and return their names.
 
         A volume has one only if it is mounted once, by the training container.
@@ -275,7 +344,7 @@ class Builder:
                     short.add(name)
         return short
 
-    def _put_resources(self, role: ValuePath, resources: SourceValue) -> None:
+    def _put_resources(self, role: ValuePath, resources: Field) -> None:
         """Write requests and limits. As in Kubernetes, a limit is the default of its request.
 
         https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
@@ -290,22 +359,25 @@ class Builder:
             both = {"requests": requests, "limits": limits}
             self.put((*role, "resources"), resources, {k: v for k, v in both.items() if v})
 
-    def _put_env(self, role: ValuePath, env: SourceValue) -> None:
+    def _put_env(self, role: ValuePath, env: Field) -> None:
         """Write the variables by name. As in a container, the last of several takes effect."""
         variables: dict[str, Any] = {}
         for item in env.items():
             name, reference = item.value["name"], item.get("valueFrom")
             if name in variables:
-                hint = "keep one; the last one takes effect"
-                self.warn(item.get("name"), f"duplicate variable {name}", hint)
+                self.warn(
+                    item.get("name"),
+                    f"duplicate variable {name}",
+                    "keep one; the last one takes effect",
+                )
             value = {"valueFrom": reference.value} if reference else item.value.get("value", "")
             variables[name] = value
-            self.origins[(*role, "env", name)] = item.path if reference else item.get("value").path
+            self.origins[("spec", *role, "env", name)] = (
+                item.path if reference else item.get("value").path
+            )
         self.put((*role, "env"), env, variables)
 
-    def _put_template(
-        self, role: ValuePath, template: SourceValue, main: SourceValue, short: set[str]
-    ) -> None:
+    def _put_template(self, role: ValuePath, template: Field, main: Field, short: set[str]) -> None:
         """Write the parts of a pod template that have no field in a role.
 
         Args:
@@ -323,9 +395,9 @@ class Builder:
         metadata, spec = template.get("metadata"), template.get("spec")
         containers = [item for item in spec.get("containers").items() if item.path != main.path]
         if own:
-            containers.insert(0, SourceValue({"name": main.value["name"], **own}, main.path))
+            containers.insert(0, Field({"name": main.value["name"], **own}, main.path))
         for i, container in enumerate(containers):
-            self.origins[(*role, "template", "spec", "containers", i)] = container.path
+            self.origins[("spec", *role, "template", "spec", "containers", i)] = container.path
         written = {*POD_FIELDS, "restartPolicy", "containers", "volumes"}
         rest = {k: v for k, v in spec.value.items() if k not in written}
         rest["volumes"] = [v for v in spec.value.get("volumes", []) if v["name"] not in short]
@@ -485,14 +557,14 @@ class Dialect:
     """The custom resources of one operator.
 
     Attributes:
-        kinds: functions that write the TrainingJob with a `Builder`, by apiVersion and kind. The
-            custom resource conforms to the schema in `schemas/resources`.
+        kinds: the subclasses of `Builder`, by apiVersion and kind. The custom resource conforms to
+            the schema in `schemas/resources`.
         groups: the API groups that only this operator uses. An unknown kind in them is an error.
         merge: how custom resources are merged with a part. None if they stand alone.
         parts: the kinds that are merged into others, and are not rendered themselves.
     """
 
-    kinds: Mapping[tuple[str, str], Callable[[Builder], None]]
+    kinds: Mapping[tuple[str, str], Callable[[Field], Builder]]
     groups: tuple[str, ...] = ()
     merge: "Merge | None" = None
     parts: frozenset[tuple[str, str]] = frozenset()

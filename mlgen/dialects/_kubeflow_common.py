@@ -11,12 +11,27 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, Dialect, SourceValue, remove
+from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, Dialect, Field, remove
 from mlgen.dialects._schemas import COMMON, read
 from mlgen.problems import choice
 
 EARLIER_NAMES = {"eval": "evaluator"}
 """Earlier names of replica types, in the design of kubeflow.org/v1alpha2."""
+
+POLICIES = (
+    "cleanPodPolicy",
+    "ttlSecondsAfterFinished",
+    "backoffLimit",
+    "suspend",
+    "activeDeadlineSeconds",
+)
+"""The fields of a run policy that have the same names in a job file."""
+
+JOB_NAME, OWN_NAME = (f"metadata.labels['{key}']" for key in ("job-name", "mlgen.dev/job"))
+"""The operators' label with the job's name, and mlgen's. A Job sets the first one to its own name.
+
+pkg/apis/common/v1/constants.go of kubeflow/common, and api/v1/constants.go of KubeDL.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,10 +52,11 @@ class Rules:
         restart: the default restart policy.
         restarts: the default restart policies of roles, where they differ from `restart`.
         overwritten: variables that the operator appends to the user's, overriding their values.
-        defaults: of fields of `runPolicy`. `backoffLimit` applies only to jobs that restart.
+        clean_pod_policy: the default `cleanPodPolicy`, if it differs from the job file's.
+        limited: restarts have Kubernetes' default limit. With other kinds, they have no limit.
         manager: the operator's name for itself in `managedBy`.
         transport: how mpirun reaches the workers, "ssh" or "kubectl-exec".
-        list: the rules of v1alpha1's list of replica types; see `mlgen.dialects.kubeflow.v1alpha1`.
+        list: the rules of v1alpha1's list of replica types; see `mlgen.dialects.kubeflow.ListJob`.
     """
 
     framework: str
@@ -56,17 +72,18 @@ class Rules:
     restart: str = "Never"
     restarts: Mapping[str, str] = field(default_factory=dict)
     overwritten: Sequence[str] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    clean_pod_policy: str = ""
+    limited: bool = False
     manager: str = ""
     transport: str = ""
     list: Mapping[str, Any] = field(default_factory=dict)
 
 
-def dialect(name: str, write: Callable[..., None]) -> Dialect:
-    """Return a dialect that writes all its kinds with one function, each with its own rules."""
+def dialect(name: str, job: Callable[..., Builder]) -> Dialect:
+    """Return a dialect that writes all its kinds with one class, each with its own rules."""
     file = read(f"{name}.json")
     kinds = {
-        (version, kind): partial(write, rules=Rules(**_row(f"{version}/{kind}")))
+        (version, kind): partial(job, rules=Rules(**_row(f"{version}/{kind}")))
         for version, schemas in file["kinds"].items()
         for kind in schemas
     }
@@ -78,82 +95,255 @@ def _row(name: str) -> dict[str, Any]:
     return _row(row["like"]) | row if "like" in row else row
 
 
-def replica_types(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
-    """Return the replica types by role. As in the operator, their names are case-insensitive."""
-    canonical = {name.lower(): name for name in rules.roles}
-    by_role: dict[str, SourceValue] = {}
-    for name, replica_type in builder.spec.get(rules.replica_field).fields():
-        role = EARLIER_NAMES.get(name.lower(), name.lower())
-        if role not in canonical:
-            message = f'unknown replica type "{name}"'
-            builder.refuse(replica_type, message, choice(name, rules.roles))
-        elif role in by_role:
-            message = f"duplicate replica type {canonical[role]}; upper and lower case are not "
-            builder.refuse(replica_type, f"{message}distinguished", "remove one of them")
-        else:
-            by_role[role] = replica_type
-    return {role: by_role[role] for role in canonical if role in by_role}
+class ReplicatedJob(Builder):
+    """A job with replica types.
 
-
-def main_container(builder: Builder, template: SourceValue, name: str) -> SourceValue | None:
-    """Return the container with this name, which the operator's webhook requires, or the only one.
-
-    Operators without a webhook also run pods without a container of this name.
+    Attributes:
+        rules: of its kind.
+        replica_types: by role, when they have been read.
     """
-    containers = template.get("spec", "containers")
-    main = containers.get(0) if len(containers.value) == 1 else None
-    for container in containers.items():
-        if container.value["name"] == name:
-            main = container
-    if main is None:
-        message = f'no container has the name "{name}"'
-        builder.refuse(containers, message, f'name the training container "{name}"')
-    elif not main.get("image").value:
-        builder.refuse(main, "the training container has no image", "set image")
-        return None
-    elif main.value["name"] != name:
-        warn_of_container(builder, main, name)
-    return main
+
+    def __init__(self, resource: Field, rules: Rules) -> None:
+        super().__init__(resource)
+        self.rules = rules
+        self.replica_types: dict[str, Field] = {}
+
+    def _read_replica_types(self) -> None:
+        """Read the replica types. As in the operator, their names are case-insensitive."""
+        rules = self.rules
+        canonical = {name.lower(): name for name in rules.roles}
+        by_role: dict[str, Field] = {}
+        for name, replica_type in self.spec.get(rules.replica_field).fields():
+            role = EARLIER_NAMES.get(name.lower(), name.lower())
+            if role not in canonical:
+                self.refuse(
+                    replica_type, f'unknown replica type "{name}"', choice(name, rules.roles)
+                )
+            elif role in by_role:
+                self.refuse(
+                    replica_type,
+                    f"duplicate replica type {canonical[role]}; upper and lower case are not "
+                    "distinguished",
+                    "remove one of them",
+                )
+            else:
+                by_role[role] = replica_type
+        self.replica_types = {role: by_role[role] for role in canonical if role in by_role}
+
+    def main_container(self, template: Field, name: str) -> Field | None:
+        """Return the container with this name, which the operator's webhook requires, or the only.
+
+        Operators without a webhook also run pods without a container of this name.
+        """
+        containers = template.get("spec", "containers")
+        main = containers.get(0) if len(containers.value) == 1 else None
+        for container in containers.items():
+            if container.value["name"] == name:
+                main = container
+        if main is None:
+            self.refuse(
+                containers,
+                f'no container has the name "{name}"',
+                f'name the training container "{name}"',
+            )
+        elif not main.get("image").value:
+            self.refuse(main, "the training container has no image", "set image")
+            return None
+        elif main.value["name"] != name:
+            self.warn_of_container(main, name)
+        return main
+
+    def warn_of_container(self, main: Field, name: str) -> None:
+        """Warn that the only container of a pod does not have the name that the operator needs."""
+        self.warn(
+            main.get("name"),
+            f'the operator requires a container named "{name}"; mlgen uses the only container',
+            f"write name: {name}",
+        )
+
+    def write_roles(self) -> None:
+        """Write the framework and all roles, with the operator's defaults."""
+        rules = self.rules
+        self.put_framework(rules.framework)
+        self._read_replica_types()
+        self.warn(
+            self.replica_types.pop("aimaster", NOTHING),
+            "mlgen does not render the AIMaster: it controls the job through a custom resource, "
+            "which mlgen does not create",
+        )
+        for role, replica_type in self.replica_types.items():
+            path, template = ("roles", role), with_job_label(replica_type.get("template"))
+            main = self.main_container(template, self._container_name(template))
+            if main:
+                self.role(role, template, main, rules.port)
+                self.copy(replica_type, path, "replicas")
+                restart = replica_type.get("restartPolicy")
+                policy = restart.value or rules.restarts.get(role, rules.restart)
+                self.put((*path, "restartPolicy"), restart, policy)
+                self.warn_of_template(template, policy)
+                if policy == "ExitCode":
+                    self.put((*path, "retryableExitCodes"), restart, list(rules.retryable))
+
+    def warn_of_template(self, template: Field, policy: str) -> None:
+        """Warn if a pod template has another restart policy than its replica type.
+
+        The operators overwrite it: SetRestartPolicy in the training operator's
+        pkg/controller.v1/common/util.go, and setRestartPolicy in the MPI operator's
+        pkg/controller/mpi_job_controller.go.
+        """
+        in_template = template.get("spec", "restartPolicy")
+        if in_template.value not in (None, "Never" if policy == "ExitCode" else policy):
+            self.warn(
+                in_template,
+                "the operator ignores restartPolicy in a pod template; "
+                f"{policy} of the replica type applies",
+                f"write restartPolicy: {in_template.value} next to template, or remove it here",
+            )
+
+    def _container_name(self, template: Field) -> str:
+        """Return the name of the training container.
+
+        If KubeDL creates no Services, it is `mainContainer`, else the kind's default, else the
+        first.
+        """
+        rules = self.rules
+        if rules.port:
+            return rules.container
+        names = [container["name"] for container in template.get("spec", "containers").value]
+        candidates = (self.spec.get("mainContainer").value, rules.container, names[0])
+        return str(next(candidate for candidate in candidates if candidate in names))
+
+    def require_one(self, replica_type: Field, name: str) -> bool:
+        """Return True if a replica type has one replica. Report an error for another number.
+
+        The webhook of the training operator 1.8 and later also rejects a Master without `replicas`.
+        In all other cases, the default is 1.
+        """
+        replicas = replica_type.get("replicas")
+        if replicas.value not in (None, 1):
+            self.refuse(replicas, f"the {name} must have one replica", "write replicas: 1")
+            return False
+        return True
+
+    def refuse_without_master(self) -> None:
+        """Report a job without a Master."""
+        self.refuse(
+            self.spec.get(self.rules.replica_field),
+            "a Master is required",
+            "add a Master with replicas: 1, and reduce the replicas of Worker by 1",
+        )
+
+    def write_all_workers(self) -> None:
+        """Write the successPolicy AllWorkers of a TFJob without a chief or master."""
+        policy = self.spec.get("successPolicy")
+        if policy.value == "AllWorkers" and "worker" in self.roles:
+            self.put(("successPolicy", "role"), policy, "worker")
+            self.put(("successPolicy", "replicas"), policy, "All")
+
+    def write_slots(self) -> None:
+        """Write the slots of an MPI job's workers. The operators' default is always 1."""
+        slots = self.spec.get("slotsPerWorker")
+        self.put(("options", "slotsPerWorker"), slots or self.kind, slots.value or 1)
+
+    def warn_of_worker_restarts(self, restart: Field) -> None:
+        """Warn if a failed worker ends the operator's MPI job, but here its launcher retries.
+
+        Workers that are reached by `kubectl exec` run in a StatefulSet, because they need fixed
+        names. It restarts containers in place, as OnFailure does. mpirun fails when it loses a
+        worker, so the job ends anyway if the launcher does not restart.
+        """
+        launcher_restarts = self.roles.get("launcher", {}).get("restartPolicy") != "Never"
+        if launcher_restarts and restart.value in ("Never", "ExitCode"):
+            self.warn(
+                restart,
+                "the operator ends the job if a worker fails; "
+                "mlgen restarts the worker and the launcher",
+                "write restartPolicy: Never for the Launcher, which fails if it loses a worker",
+            )
+
+    def drop_overwritten(self, names: Iterable[str]) -> None:
+        """Remove the user's values of these variables, which the operator overwrites."""
+        for role, fields in self.roles.items():
+            for name in [name for name in names if name in fields.get("env", {})]:
+                self.warn(
+                    Field(name, self.origins["spec", "roles", role, "env", name]),
+                    f"{name} has no effect: the operator and mlgen overwrite it",
+                    "remove it",
+                )
+                remove(fields, "env", name)
+
+    def policy(self, name: str) -> Field:
+        """Return a field of the run policy from its place in this version. "" is not set."""
+        spec = self.spec
+        places = [spec.get("runPolicy", name), spec.get("RunPolicy", name), spec.get(name)]
+        first = next((value for value in places if value), places[0])
+        return Field(None, first.path) if first.value == "" else first
+
+    def write_run_policy(self) -> None:
+        """Write the policies of the whole job, from `runPolicy` or from `spec` itself."""
+        rules, spec = self.rules, self.data["spec"]
+        for name in POLICIES:
+            self.put(("runPolicy", name), self.policy(name))
+        restarts = any(
+            role.get("restartPolicy", "Never") != "Never" for role in self.roles.values()
+        )
+        limit = ENDLESS if restarts and not rules.limited else None
+        defaults = {"cleanPodPolicy": rules.clean_pod_policy, "backoffLimit": limit}
+        for name, default in defaults.items():
+            if default and name not in spec.get("runPolicy", {}):
+                self.put(("runPolicy", name), self.spec, default)
+        self._never_retry()
+        self.put_manager(rules.manager, self.policy("managedBy"))
+        self._write_scheduling()
+        for name in rules.servers:
+            if self.roles.get(name, {}).get("restartPolicy") == "Always":
+                # These roles are StatefulSets, which have no limit. The operators add up the
+                # restarts of running pods (PastBackoffLimit in pkg/core/job.go).
+                limit = spec["runPolicy"]["backoffLimit"]
+                crashes = 0 if limit == ENDLESS else max(limit, 1)
+                source = self.policy("backoffLimit") or self.spec
+                self.put(("runPolicy", "giveUpAfter", "crashes"), source, crashes)
+
+    def _never_retry(self) -> None:
+        """Set backoffLimit 0 for roles with Never: the operators fail the job when one fails.
+
+        In a job file, as in a Kubernetes Job, the job's backoffLimit also applies to them.
+        """
+        if "backoffLimit" not in self.data["spec"].get("runPolicy", {}):
+            return
+        for name, role in self.roles.items():
+            limits = {"backoffLimit", "backoffLimitPerIndex"}
+            if role.get("restartPolicy") == "Never" and not limits & set(role):
+                source = Field(None, self.origins["spec", "roles", name, "restartPolicy"])
+                self.put(("roles", name, "backoffLimit"), source, 0)
+
+    def _write_scheduling(self) -> None:
+        """Write gang scheduling.
+
+        The scheduler is an option of the operator. In the resource, only the pods' schedulerName
+        shows it: volcano, or any other name for the coscheduling plugin.
+        """
+        policy = self.policy("schedulingPolicy")
+        if not policy:
+            return
+        schedulers = {
+            replica_type.get("template", "spec", "schedulerName").value
+            for replica_type in self.replica_types.values()
+        } - {None, "", "default-scheduler"}
+        if not schedulers:
+            self.warn(
+                policy,
+                "gang scheduling is not rendered: the operator's configuration names the "
+                "scheduler, but this resource does not",
+                "set schedulerName in the templates, or pass --set spec.scheduling.gang=volcano",
+            )
+            return
+        gang = "volcano" if "volcano" in schedulers else "coscheduling"
+        self.put(("scheduling", "gang"), policy, gang)
+        self.copy(policy, ("scheduling",), **read(COMMON)["gang"][gang])
 
 
-def warn_of_container(builder: Builder, main: SourceValue, name: str) -> None:
-    """Warn that the only container of a pod does not have the name that the operator requires."""
-    message = f'the operator requires a container named "{name}"; mlgen uses the only container'
-    builder.warn(main.get("name"), message, f"write name: {name}")
-
-
-def write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
-    """Write the framework and all roles with the operator's defaults. Return `replica_types`."""
-    builder.put(("spec", "framework"), builder.resource.get("kind"), rules.framework)
-    by_role = replica_types(builder, rules)
-    builder.warn(
-        by_role.pop("aimaster", NOTHING),
-        "mlgen does not render the AIMaster: it controls the job through a custom resource, "
-        "which mlgen does not create",
-    )
-    for role, replica_type in by_role.items():
-        path, template = ("spec", "roles", role), with_job_label(replica_type.get("template"))
-        main = main_container(builder, template, _container_name(builder, template, rules))
-        if main:
-            builder.role(role, template, main, rules.port)
-            builder.put((*path, "replicas"), replica_type.get("replicas"))
-            restart = replica_type.get("restartPolicy")
-            policy = restart.value or rules.restarts.get(role, rules.restart)
-            builder.put((*path, "restartPolicy"), restart, policy)
-            warn_of_template(builder, template, policy)
-            if policy == "ExitCode":
-                builder.put((*path, "retryableExitCodes"), restart, list(rules.retryable))
-    return by_role
-
-
-JOB_NAME, OWN_NAME = (f"metadata.labels['{key}']" for key in ("job-name", "mlgen.dev/job"))
-"""The operators' label with the job's name, and mlgen's. A Job sets the first one to its own name.
-
-pkg/apis/common/v1/constants.go of kubeflow/common, and api/v1/constants.go of KubeDL.
-"""
-
-
-def with_job_label(template: SourceValue) -> SourceValue:
+def with_job_label(template: Field) -> Field:
     """Return a pod template that reads the name of the job from mlgen's label."""
 
     def own(value: Any) -> Any:
@@ -163,192 +353,11 @@ def with_job_label(template: SourceValue) -> SourceValue:
             return [own(item) for item in value]
         return OWN_NAME if value == JOB_NAME else value
 
-    return SourceValue(own(template.value), template.path)
+    return Field(own(template.value), template.path)
 
 
-def warn_of_template(builder: Builder, template: SourceValue, policy: str) -> None:
-    """Warn if a pod template has another restart policy than its replica type.
-
-    The operators overwrite it: SetRestartPolicy in the training operator's
-    pkg/controller.v1/common/util.go, and setRestartPolicy in the MPI operator's
-    pkg/controller/mpi_job_controller.go.
-    """
-    in_template = template.get("spec", "restartPolicy")
-    if in_template.value not in (None, "Never" if policy == "ExitCode" else policy):
-        builder.warn(
-            in_template,
-            "the operator ignores restartPolicy in a pod template; "
-            f"{policy} of the replica type applies",
-            f"write restartPolicy: {in_template.value} next to template, or remove it here",
-        )
-
-
-def _container_name(builder: Builder, template: SourceValue, rules: Rules) -> str:
-    """Return the name of the training container.
-
-    If KubeDL creates no Services, it is `mainContainer`, else the kind's default, else the first.
-    """
-    if rules.port:
-        return rules.container
-    names = [container["name"] for container in template.get("spec", "containers").value]
-    candidates = (builder.spec.get("mainContainer").value, rules.container, names[0])
-    return str(next(candidate for candidate in candidates if candidate in names))
-
-
-def require_one(builder: Builder, replica_type: SourceValue, name: str) -> bool:
-    """Return True if a replica type has one replica. Report an error if it has another number.
-
-    The webhook of the training operator 1.8 and later also rejects a Master without `replicas`. In
-    all other cases, the default is 1.
-    """
-    replicas = replica_type.get("replicas")
-    if replicas.value not in (None, 1):
-        builder.refuse(replicas, f"the {name} must have one replica", "write replicas: 1")
-        return False
-    return True
-
-
-def refuse_without_master(builder: Builder, replica_types: SourceValue) -> None:
-    """Report a PyTorchJob without a Master."""
-    hint = "add a Master with replicas: 1, and reduce the replicas of Worker by 1"
-    builder.refuse(replica_types, "a Master is required", hint)
-
-
-def write_all_workers(builder: Builder) -> None:
-    """Write the successPolicy AllWorkers of a TFJob without a chief or master."""
-    policy = builder.spec.get("successPolicy")
-    if policy.value == "AllWorkers" and "worker" in builder.roles:
-        builder.put(("spec", "successPolicy", "role"), policy, "worker")
-        builder.put(("spec", "successPolicy", "replicas"), policy, "All")
-
-
-def has_gpus(replica_type: SourceValue) -> bool:
+def has_gpus(replica_type: Field) -> bool:
     """Return True if a container has GPUs. The training operator then runs processes in it."""
     containers = replica_type.get("template", "spec", "containers").items()
     limits = [container.get("resources", "limits").value or {} for container in containers]
     return any("gpu" in name for names in limits for name in names)
-
-
-def write_slots(builder: Builder) -> None:
-    """Write the slots of an MPI job's workers. The operators' default is always 1."""
-    slots = builder.spec.get("slotsPerWorker")
-    source = slots or builder.resource.get("kind")
-    builder.put(("spec", "options", "slotsPerWorker"), source, slots.value or 1)
-
-
-def warn_of_worker_restarts(builder: Builder, restart: SourceValue) -> None:
-    """Warn if a failed worker ends the operator's MPI job, but here its launcher retries.
-
-    Workers that are reached by `kubectl exec` run in a StatefulSet, because they need fixed names.
-    It restarts containers in place, as OnFailure does. mpirun fails when it loses a worker, so the
-    job ends anyway if the launcher does not restart.
-    """
-    launcher_restarts = builder.roles.get("launcher", {}).get("restartPolicy") != "Never"
-    if launcher_restarts and restart.value in ("Never", "ExitCode"):
-        builder.warn(
-            restart,
-            "the operator ends the job if a worker fails; "
-            "mlgen restarts the worker and the launcher",
-            "write restartPolicy: Never for the Launcher, which fails if it loses a worker",
-        )
-
-
-def drop_overwritten(builder: Builder, names: Iterable[str]) -> None:
-    """Remove the user's values of these variables, which the operator overwrites."""
-    for role, fields in builder.roles.items():
-        for name in [name for name in names if name in fields.get("env", {})]:
-            source = SourceValue(name, builder.origins["spec", "roles", role, "env", name])
-            message = f"{name} has no effect: the operator and mlgen overwrite it"
-            builder.warn(source, message, "remove it")
-            remove(fields, "env", name)
-
-
-POLICIES = (
-    "cleanPodPolicy",
-    "ttlSecondsAfterFinished",
-    "backoffLimit",
-    "suspend",
-    "activeDeadlineSeconds",
-)
-"""The fields of a run policy that have the same names in a job file."""
-
-
-def run_policy(builder: Builder, rules: Rules, replica_types: Mapping[str, SourceValue]) -> None:
-    """Write the policies of the whole job, from `runPolicy` or from `spec` itself.
-
-    Args:
-        builder: contains all roles.
-        rules: of the kind.
-        replica_types: by role.
-    """
-    spec, path = builder.spec, ("spec", "runPolicy")
-    for name in POLICIES:
-        builder.put((*path, name), policy_field(spec, name))
-    restarts = {role.get("restartPolicy", "Never") for role in builder.roles.values()}
-    for name, default in rules.defaults.items():
-        applies = name != "backoffLimit" or restarts != {"Never"}
-        if applies and name not in builder.data["spec"].get("runPolicy", {}):
-            builder.put((*path, name), spec, default)
-    _never_retry(builder)
-    managed = policy_field(spec, "managedBy")
-    if managed.value != rules.manager:
-        builder.put((*path, "managedBy"), managed)
-    _scheduling(builder, policy_field(spec, "schedulingPolicy"), replica_types)
-    for name in rules.servers:
-        if builder.roles.get(name, {}).get("restartPolicy") == "Always":
-            # These roles are StatefulSets, which have no limit. The operators add up the restarts
-            # of running pods (PastBackoffLimit in pkg/core/job.go).
-            limit = builder.data["spec"]["runPolicy"]["backoffLimit"]
-            crashes = 0 if limit == ENDLESS else max(limit, 1)
-            source = policy_field(spec, "backoffLimit") or spec
-            builder.put((*path, "giveUpAfter", "crashes"), source, crashes)
-
-
-def _never_retry(builder: Builder) -> None:
-    """Set backoffLimit 0 for roles with Never: the operators fail the job when one of them fails.
-
-    In a job file, as in a Kubernetes Job, the job's backoffLimit also applies to them.
-    """
-    if "backoffLimit" not in builder.data["spec"].get("runPolicy", {}):
-        return
-    for name, role in builder.roles.items():
-        path = ("spec", "roles", name)
-        limits = {"backoffLimit", "backoffLimitPerIndex"}
-        if role.get("restartPolicy") == "Never" and not limits & set(role):
-            source = SourceValue(None, builder.origins[(*path, "restartPolicy")])
-            builder.put((*path, "backoffLimit"), source, 0)
-
-
-def policy_field(spec: SourceValue, name: str) -> SourceValue:
-    """Return a field of the run policy from its place in this version. "" counts as not set."""
-    places = [spec.get("runPolicy", name), spec.get("RunPolicy", name), spec.get(name)]
-    first = next((value for value in places if value), places[0])
-    return SourceValue(None, first.path) if first.value == "" else first
-
-
-def _scheduling(
-    builder: Builder, policy: SourceValue, replica_types: Mapping[str, SourceValue]
-) -> None:
-    """Write gang scheduling.
-
-    The scheduler is an option of the operator. In the resource, only the pods' schedulerName
-    shows it: volcano, or any other name for the coscheduling plugin.
-    """
-    if not policy:
-        return
-    schedulers = {
-        replica_type.get("template", "spec", "schedulerName").value
-        for replica_type in replica_types.values()
-    } - {None, "", "default-scheduler"}
-    if not schedulers:
-        builder.warn(
-            policy,
-            "gang scheduling is not rendered: the operator's configuration names the scheduler, "
-            "but this resource does not",
-            "set schedulerName in the templates, or pass --set spec.scheduling.gang=volcano",
-        )
-        return
-    gang = "volcano" if "volcano" in schedulers else "coscheduling"
-    builder.put(("spec", "scheduling", "gang"), policy, gang)
-    for name, job_field in read(COMMON)["gang"][gang].items():
-        builder.put(("spec", "scheduling", job_field), policy.get(name))

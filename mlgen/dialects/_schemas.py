@@ -1,7 +1,9 @@
 """The JSON Schemas of custom resources, from `schemas/resources/<dialect>.json`.
 
 In these files, `kinds` contains the schema of `spec` by apiVersion and kind. A `$ref` refers to a
-definition in the same file or another one. Only the dialect uses the other keys of its file.
+definition in the same file or another one. As in the schema of a CRD, a schema with `properties` is
+that of an object, and the object has no other fields, unless `additionalProperties` is true. Only
+the dialect uses the other keys of its file.
 """
 
 import json
@@ -130,8 +132,18 @@ def _inlined(node: Any, file: str, kept: str) -> dict[str, Any]:
         is_kept = other == JOB_FILE or name == kept
         return {"$ref": f"{LOCAL}{name}"} if is_kept else _definition(other or file, name, kept)
 
-    part: dict[str, Any] = inlined(node, find)
+    part: dict[str, Any] = inlined(_closed(node), find)
     return part
+
+
+def _closed(node: Any) -> Any:
+    """Return a part of a file in which an object with `properties` has no other fields."""
+    if isinstance(node, list):
+        return [*map(_closed, node)]
+    if not isinstance(node, dict):
+        return node
+    closed = {"type": "object", "additionalProperties": False} if "properties" in node else {}
+    return closed | {name: _closed(part) for name, part in node.items()}
 
 
 def _references(node: Any) -> set[str]:

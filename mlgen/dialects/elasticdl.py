@@ -12,7 +12,7 @@ k8s_volume.py. A pod from `elasticdl train --yaml` needs no operator, and is not
 import re
 from collections.abc import Iterator
 
-from mlgen.dialects._builder import NOTHING, Builder, Dialect, SourceValue
+from mlgen.dialects._builder import NOTHING, Builder, Dialect, Field
 from mlgen.dialects._schemas import read
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath, choice, did_you_mean
@@ -51,265 +51,7 @@ RESOURCES = ("cpu", "memory", "ephemeral-storage", "gpu")
 ARGUMENT = re.compile(r"--(\w+)(?:(?:=|\s+)(.*))?", re.DOTALL)
 
 
-class Arguments:
-    """The arguments of a job, by name, that have not been written yet."""
-
-    def __init__(self, builder: Builder, rest: dict[str, SourceValue]) -> None:
-        self.builder, self.rest = builder, rest
-
-    def take(self, name: str) -> SourceValue:
-        """Remove and return an argument. An empty value counts as not set."""
-        argument = self.rest.pop(name, NOTHING)
-        return argument if argument.value != "" else SourceValue(None, argument.path)
-
-    def one_of(self, block_field: SourceValue, name: str) -> SourceValue:
-        """Return a field of a block, or an argument if the field is not set."""
-        argument = self.take(name)
-        if block_field:
-            field_name = ".".join(map(str, block_field.path[-2:]))
-            message = f"--{name} and {field_name} are mutually exclusive"
-            self.builder.refuse(argument, message, "remove one of them")
-        return block_field or argument or block_field
-
-
-def write_job(builder: Builder) -> None:
-    """Write an ElasticAIJob."""
-    builder.put(("spec", "framework"), builder.resource.get("kind"), "elasticdl")
-    arguments = Arguments(builder, _read_arguments(builder))
-    blocks = {role: _block(builder, role) for role in BLOCK_NAMES}
-    image, env = arguments.take("image_name"), arguments.take("envs")
-    mounted = [block.get("volume") for block in blocks.values() if block.get("volume")]
-    volume = arguments.one_of(next(iter(mounted), NOTHING), "volume")
-    for role, block in blocks.items():
-        count = _count(arguments, role, block)
-        if role == "ps" and not (block or count):
-            continue  # the master adds one with its defaults
-        path = ("spec", "roles", role)
-        builder.data["spec"].setdefault("roles", {})[role] = {}
-        builder.origins[path] = block.path if block else builder.spec.path
-        builder.put((*path, "replicas"), count)
-        role_image = arguments.one_of(block.get("image"), f"{role}_image") or image
-        builder.put((*path, "image"), role_image or blocks["master"].get("image"))
-        _write_resources(arguments, role, block)
-        _write_priority(arguments, role, block)
-        _write_volumes(builder, role, block.get("volume") if mounted else volume)
-        _write_env(builder, role, env)
-    _write_job_fields(builder, arguments)
-
-
-def _read_arguments(builder: Builder) -> dict[str, SourceValue]:
-    """Return the arguments by their full names."""
-    arguments: dict[str, SourceValue] = {}
-    for name, source in _pairs(builder):
-        full_name = _full_name(builder, name, source)
-        value = SWITCHES.get(full_name) if source.value is None else source.value
-        written = SourceValue(full_name, source.path)
-        if full_name in arguments:
-            message = f"duplicate argument --{full_name}; the last one takes effect"
-            builder.warn(written, message, "remove one of them", code="no-effect")
-        if full_name and value is None:
-            message = f"argument --{full_name} has no value"
-            builder.refuse(written, message, f"write --{full_name}=VALUE")
-        elif full_name:
-            arguments[full_name] = SourceValue(value, source.path)
-    return arguments
-
-
-def _pairs(builder: Builder) -> Iterator[tuple[str, SourceValue]]:
-    """Yield the name of each argument with its value, which may be in the next item."""
-    name: str | None = None
-    last = NOTHING
-    for item in builder.spec.get("jobArgs").items():
-        match = ARGUMENT.fullmatch(item.value.strip())
-        if match:
-            if name:
-                yield name, last
-            name, last = match[1], SourceValue(None, item.path)
-            if match[2]:
-                yield name, SourceValue(_unquoted(builder, item, match[2]), item.path)
-                name = None
-        elif name:
-            yield name, item
-            name = None
-        else:
-            message = (
-                f'"{item.value}" is not an argument or the value of an argument, so ElasticDL '
-            )
-            builder.warn(item, f"{message}ignores it", "write --NAME VALUE", code="no-effect")
-    if name:
-        yield name, last
-
-
-def _unquoted(builder: Builder, item: SourceValue, text: str) -> str:
-    """Return a value without the quotes that a shell would remove."""
-    words = split(text) or []
-    if len(words) != 1:
-        builder.refuse(item, f"a shell splits {text} into several words", "put the value in quotes")
-        return text
-    return words[0]
-
-
-def _full_name(builder: Builder, name: str, source: SourceValue) -> str:
-    """Return the full name of an argument, which Python's argparse lets users abbreviate."""
-    longer = [full_name for full_name in ARGUMENTS if full_name.startswith(name)]
-    if name in longer or len(longer) == 1:
-        return name if name in longer else longer[0]
-    written = SourceValue(name, source.path)
-    hint = did_you_mean(name, ARGUMENTS) or "see elasticdl train --help"
-    if longer:  # argparse rejects the abbreviation of several arguments
-        builder.refuse(written, f"unknown argument --{name}", hint)
-    else:
-        builder.warn(written, f"unknown argument --{name}, which ElasticDL logs and ignores", hint)
-    return ""
-
-
-def _block(builder: Builder, role: str) -> SourceValue:
-    """Return the block of a role, under either of its names."""
-    lower, upper = builder.spec.get(role), builder.spec.get(BLOCK_NAMES[role])
-    if lower:
-        message = f"{role} and {BLOCK_NAMES[role]} are mutually exclusive"
-        builder.refuse(upper, message, "remove one of them")
-    return lower or upper
-
-
-def _count(arguments: Arguments, role: str, block: SourceValue) -> SourceValue:
-    """Return the number of replicas: unset for the master, by default `WORKERS` for workers.
-
-    The master's default for parameter servers is 1 (elasticdl_client/common/args.py, num_ps_pods).
-    """
-    if role == "master":
-        return NOTHING
-    count = arguments.one_of(block.get("count"), COUNTS[role])
-    if not count and (role == "worker" or block):
-        return SourceValue(WORKERS if role == "worker" else 1, count.path)
-    number = natural(count.value) if isinstance(count.value, str) else count.value
-    if count and number is None:
-        message = f'expected an integer, got "{count.value}"'
-        arguments.builder.refuse(count, message, "use digits only")
-    return SourceValue(number, count.path)
-
-
-def _write_resources(arguments: Arguments, role: str, block: SourceValue) -> None:
-    """Write the resources of the master's pod, or of the pods that the master creates."""
-    builder = arguments.builder
-    request = arguments.one_of(block.get("resource_request"), f"{role}_resource_request")
-    limit = arguments.take(f"{role}_resource_limit")
-    if role == "master" and not request:
-        request = SourceValue(MASTER_RESOURCES, request.path)
-    requests = _amounts(builder, request)
-    limits = _amounts(builder, limit) or requests
-    equal = requests in ({}, limits)
-    both = limits if equal else {"requests": requests, "limits": limits}
-    source = limit if equal and limit else request
-    builder.put(("spec", "roles", role, "resources"), source, both)
-
-
-def _write_priority(arguments: Arguments, role: str, block: SourceValue) -> None:
-    """Write the priority class of the master's pod, or of the pods that the master creates."""
-    priority = arguments.one_of(block.get("priority"), f"{role}_pod_priority")
-    path: ValuePath = ("spec", "options", "podPriority", role)
-    if role == "master":
-        path = ("spec", "roles", role, "template", "spec", "priorityClassName")
-    if priority.value:
-        arguments.builder.put(path, priority)
-
-
-def _amounts(builder: Builder, source: SourceValue) -> dict[str, str]:
-    """Return the amounts in `cpu=1,memory=1024Mi,gpu=1`, by their Kubernetes names."""
-    amounts: dict[str, str] = {}
-    for name, amount in _fields(builder, source, source.value or ""):
-        if name == "disk":
-            hint = f"write ephemeral-storage={amount}"
-            builder.refuse(source, 'Kubernetes has no resource "disk"', hint)
-        elif not RESOURCE_NAME.fullmatch(name):
-            builder.refuse(source, f'unknown resource "{name}"', choice(name, RESOURCES))
-        else:
-            amounts["nvidia.com/gpu" if name == "gpu" else name] = amount
-    return amounts
-
-
-def _write_volumes(builder: Builder, role: str, source: SourceValue) -> None:
-    """Write volumes: `claim_name=c,mount_path=/data;host_path=/d,mount_path=/d`.
-
-    Equal volumes of several roles get the same name.
-    """
-    volumes = _written_volumes(builder)
-    for text in filter(None, (source.value or "").strip().split(";")):
-        fields = dict(_fields(builder, source, text))
-        unknown = [name for name in fields if name not in VOLUME_FIELDS]
-        if unknown:
-            message = f'unknown field "{unknown[0]}" of a volume'
-            builder.refuse(source, message, choice(unknown[0], [*VOLUME_FIELDS]))
-        elif "mount_path" not in fields or len({"claim_name", "host_path"} & set(fields)) != 1:
-            hint = "set mount_path, and either claim_name or host_path"
-            builder.refuse(source, f'invalid volume "{text}"', hint)
-        else:
-            if "type" in fields:
-                message = f"mlgen does not set the hostPath type {fields['type']}"
-                builder.warn(source, message, "make sure that the path exists on each node")
-            volume = {VOLUME_FIELDS[name]: v for name, v in fields.items() if VOLUME_FIELDS[name]}
-            if volume not in volumes:
-                volumes.append(volume)
-            name = f"volume-{volumes.index(volume)}"
-            builder.put(("spec", "roles", role, "volumes", name), source, volume)
-
-
-def _written_volumes(builder: Builder) -> list[dict[str, str]]:
-    """Return the volumes of earlier roles, in the order of their names."""
-    by_name = {k: v for role in builder.roles.values() for k, v in role.get("volumes", {}).items()}
-    return [by_name[f"volume-{i}"] for i in range(len(by_name))]
-
-
-def _fields(builder: Builder, source: SourceValue, text: str) -> Iterator[tuple[str, str]]:
-    """Yield the fields of `a=1,b=2`, and report malformed and duplicate ones."""
-    names: set[str] = set()
-    for part in filter(None, text.strip().split(",")):
-        name, equals, value = (word.strip() for word in part.partition("="))
-        if not (name and equals and value):
-            builder.refuse(source, f'expected NAME=VALUE, got "{part}"')
-        elif name in names:
-            builder.refuse(source, f'duplicate field "{name}"', "remove one of them")
-        else:
-            names.add(name)
-            yield name, value
-
-
-def _write_env(builder: Builder, role: str, source: SourceValue) -> None:
-    """Write the variables of `A=1,B=2`. Values may contain commas."""
-    parts = re.split(r"(?:^|,)([^,=]+)=", source.value or "")[1:]
-    for name, value in zip(parts[::2], parts[1::2], strict=True):
-        builder.put(("spec", "roles", role, "env", name), source, value)
-
-
-def _write_job_fields(builder: Builder, arguments: Arguments) -> None:
-    """Write the arguments that apply to the whole job, and pass the rest to the master."""
-    metadata = builder.data["metadata"]
-    for argument, field in (("job_name", "name"), ("namespace", "namespace")):
-        source, written = arguments.take(argument), metadata.get(field)
-        if source and written not in (None, source.value):
-            message = f"--{argument} differs from metadata.{field}, {written}"
-            builder.refuse(source, message, f"remove --{argument}")
-        elif field == "namespace":
-            builder.put(("metadata", field), source)
-    strategy = arguments.take("distribution_strategy")
-    builder.put(("spec", "options", "distributionStrategy"), strategy)
-    master = ("spec", "roles", "master")
-    # The master also uses these two for the pods that it creates, so they stay in the rest.
-    builder.put((*master, "imagePullPolicy"), arguments.rest.get("image_pull_policy", NOTHING))
-    builder.put((*master, "restartPolicy"), arguments.rest.get("restart_policy", NOTHING))
-    for argument in CLIENT_ARGUMENTS:
-        arguments.take(argument)
-    for argument, source in arguments.rest.items():
-        if argument == "log_file_path" and source.value:
-            message = "the client also writes the master's output to this file; mlgen does not"
-            builder.warn(source, message, "use kubectl logs")
-        elif argument in ("cluster_spec", "cluster_spec_json") and source.value:
-            message = "the client also applies this to the master's pod; mlgen does not"
-            builder.warn(source, message, "set spec.roles.master.template")
-        builder.put(("spec", "options", "arguments", argument), source, _option_value(source))
-
-
-def _option_value(source: SourceValue) -> str | int | bool:
+def _option_value(source: Field) -> str | int | bool:
     """Return an integer or a boolean if the master receives the same text, else the text."""
     if source.value in (True, "True", False, "False"):
         return source.value in (True, "True")
@@ -318,7 +60,277 @@ def _option_value(source: SourceValue) -> str | int | bool:
     return text if number is None or str(number) != text else number
 
 
+class ElasticAIJob(Builder):
+    """An ElasticAIJob.
+
+    Attributes:
+        rest: the arguments, by name, that have not been written yet.
+    """
+
+    def write(self) -> None:
+        """Write the job."""
+        self.put_framework("elasticdl")
+        self.rest = self._read_arguments()
+        blocks = {role: self._block(role) for role in BLOCK_NAMES}
+        image, env = self.take("image_name"), self.take("envs")
+        mounted = [block.get("volume") for block in blocks.values() if block.get("volume")]
+        volume = self.one_of(next(iter(mounted), NOTHING), "volume")
+        for role, block in blocks.items():
+            count = self._count(role, block)
+            if role == "ps" and not (block or count):
+                continue  # the master adds one with its defaults
+            path = ("roles", role)
+            self.add_role(role, block.path if block else self.spec.path)
+            self.put((*path, "replicas"), count)
+            role_image = self.one_of(block.get("image"), f"{role}_image") or image
+            self.put((*path, "image"), role_image or blocks["master"].get("image"))
+            self._write_resources(role, block)
+            self._write_priority(role, block)
+            self._write_volumes(role, block.get("volume") if mounted else volume)
+            self._write_env(role, env)
+        self._write_job_fields()
+
+    def take(self, name: str) -> Field:
+        """Remove and return an argument. An empty value counts as not set."""
+        argument = self.rest.pop(name, NOTHING)
+        return argument if argument.value != "" else Field(None, argument.path)
+
+    def one_of(self, block_field: Field, name: str) -> Field:
+        """Return a field of a block, or an argument if the field is not set."""
+        argument = self.take(name)
+        if block_field:
+            field_name = ".".join(map(str, block_field.path[-2:]))
+            self.refuse_both(argument, f"--{name}", field_name)
+        return block_field or argument or block_field
+
+    def _read_arguments(self) -> dict[str, Field]:
+        """Return the arguments by their full names."""
+        arguments: dict[str, Field] = {}
+        for name, source in self._pairs():
+            full_name = self._full_name(name, source)
+            value = SWITCHES.get(full_name) if source.value is None else source.value
+            written = Field(full_name, source.path)
+            if full_name in arguments:
+                self.warn(
+                    written,
+                    f"duplicate argument --{full_name}; the last one takes effect",
+                    "remove one of them",
+                    code="no-effect",
+                )
+            if full_name and value is None:
+                self.refuse(
+                    written, f"argument --{full_name} has no value", f"write --{full_name}=VALUE"
+                )
+            elif full_name:
+                arguments[full_name] = Field(value, source.path)
+        return arguments
+
+    def _pairs(self) -> Iterator[tuple[str, Field]]:
+        """Yield the name of each argument with its value, which may be in the next item."""
+        name: str | None = None
+        last = NOTHING
+        for item in self.spec.get("jobArgs").items():
+            match = ARGUMENT.fullmatch(item.value.strip())
+            if match:
+                if name:
+                    yield name, last
+                name, last = match[1], Field(None, item.path)
+                if match[2]:
+                    yield name, Field(self._unquoted(item, match[2]), item.path)
+                    name = None
+            elif name:
+                yield name, item
+                name = None
+            else:
+                self.warn(
+                    item,
+                    f'"{item.value}" is not an argument or the value of an argument, so ElasticDL '
+                    "ignores it",
+                    "write --NAME VALUE",
+                    code="no-effect",
+                )
+        if name:
+            yield name, last
+
+    def _unquoted(self, item: Field, text: str) -> str:
+        """Return a value without the quotes that a shell would remove."""
+        words = split(text) or []
+        if len(words) != 1:
+            self.refuse(
+                item, f"a shell splits {text} into several words", "put the value in quotes"
+            )
+            return text
+        return words[0]
+
+    def _full_name(self, name: str, source: Field) -> str:
+        """Return the full name of an argument, which Python's argparse lets users abbreviate."""
+        longer = [full_name for full_name in ARGUMENTS if full_name.startswith(name)]
+        if name in longer or len(longer) == 1:
+            return name if name in longer else longer[0]
+        written = Field(name, source.path)
+        hint = did_you_mean(name, ARGUMENTS) or "see elasticdl train --help"
+        if longer:  # argparse rejects the abbreviation of several arguments
+            self.refuse(written, f"unknown argument --{name}", hint)
+        else:
+            self.warn(written, f"unknown argument --{name}, which ElasticDL logs and ignores", hint)
+        return ""
+
+    def _block(self, role: str) -> Field:
+        """Return the block of a role, under either of its names."""
+        lower, upper = self.spec.get(role), self.spec.get(BLOCK_NAMES[role])
+        if lower:
+            self.refuse_both(upper, role, BLOCK_NAMES[role])
+        return lower or upper
+
+    def _count(self, role: str, block: Field) -> Field:
+        """Return the number of replicas: unset for the master, by default `WORKERS` for workers.
+
+        The master's default for parameter servers is 1 (elasticdl_client/common/args.py,
+        num_ps_pods).
+        """
+        if role == "master":
+            return NOTHING
+        count = self.one_of(block.get("count"), COUNTS[role])
+        if not count and (role == "worker" or block):
+            return Field(WORKERS if role == "worker" else 1, count.path)
+        number = natural(count.value) if isinstance(count.value, str) else count.value
+        if count and number is None:
+            self.refuse(count, f'expected an integer, got "{count.value}"', "use digits only")
+        return Field(number, count.path)
+
+    def _write_resources(self, role: str, block: Field) -> None:
+        """Write the resources of the master's pod, or of the pods that the master creates."""
+        request = self.one_of(block.get("resource_request"), f"{role}_resource_request")
+        limit = self.take(f"{role}_resource_limit")
+        if role == "master" and not request:
+            request = Field(MASTER_RESOURCES, request.path)
+        requests = self._amounts(request)
+        limits = self._amounts(limit) or requests
+        equal = requests in ({}, limits)
+        both = limits if equal else {"requests": requests, "limits": limits}
+        source = limit if equal and limit else request
+        self.put(("roles", role, "resources"), source, both)
+
+    def _write_priority(self, role: str, block: Field) -> None:
+        """Write the priority class of the master's pod, or of the pods that the master creates."""
+        priority = self.one_of(block.get("priority"), f"{role}_pod_priority")
+        path: ValuePath = ("options", "podPriority", role)
+        if role == "master":
+            path = ("roles", role, "template", "spec", "priorityClassName")
+        if priority.value:
+            self.put(path, priority)
+
+    def _amounts(self, source: Field) -> dict[str, str]:
+        """Return the amounts in `cpu=1,memory=1024Mi,gpu=1`, by their Kubernetes names."""
+        amounts: dict[str, str] = {}
+        for name, amount in self._fields(source, source.value or ""):
+            if name == "disk":
+                self.refuse(
+                    source, 'Kubernetes has no resource "disk"', f"write ephemeral-storage={amount}"
+                )
+            elif not RESOURCE_NAME.fullmatch(name):
+                self.refuse(source, f'unknown resource "{name}"', choice(name, RESOURCES))
+            else:
+                amounts["nvidia.com/gpu" if name == "gpu" else name] = amount
+        return amounts
+
+    def _write_volumes(self, role: str, source: Field) -> None:
+        """Write volumes: `claim_name=c,mount_path=/data;host_path=/d,mount_path=/d`.
+
+        Equal volumes of several roles get the same name.
+        """
+        volumes = self._written_volumes()
+        for text in filter(None, (source.value or "").strip().split(";")):
+            fields = dict(self._fields(source, text))
+            unknown = [name for name in fields if name not in VOLUME_FIELDS]
+            if unknown:
+                self.refuse(
+                    source,
+                    f'unknown field "{unknown[0]}" of a volume',
+                    choice(unknown[0], [*VOLUME_FIELDS]),
+                )
+            elif "mount_path" not in fields or len({"claim_name", "host_path"} & set(fields)) != 1:
+                self.refuse(
+                    source,
+                    f'invalid volume "{text}"',
+                    "set mount_path, and either claim_name or host_path",
+                )
+            else:
+                if "type" in fields:
+                    self.warn(
+                        source,
+                        f"mlgen does not set the hostPath type {fields['type']}",
+                        "make sure that the path exists on each node",
+                    )
+                volume = {
+                    VOLUME_FIELDS[name]: v for name, v in fields.items() if VOLUME_FIELDS[name]
+                }
+                if volume not in volumes:
+                    volumes.append(volume)
+                name = f"volume-{volumes.index(volume)}"
+                self.put(("roles", role, "volumes", name), source, volume)
+
+    def _written_volumes(self) -> list[dict[str, str]]:
+        """Return the volumes of earlier roles, in the order of their names."""
+        by_name = {k: v for role in self.roles.values() for k, v in role.get("volumes", {}).items()}
+        return [by_name[f"volume-{i}"] for i in range(len(by_name))]
+
+    def _fields(self, source: Field, text: str) -> Iterator[tuple[str, str]]:
+        """Yield the fields of `a=1,b=2`, and report malformed and duplicate ones."""
+        names: set[str] = set()
+        for part in filter(None, text.strip().split(",")):
+            name, equals, value = (word.strip() for word in part.partition("="))
+            if not (name and equals and value):
+                self.refuse(source, f'expected NAME=VALUE, got "{part}"')
+            elif name in names:
+                self.refuse(source, f'duplicate field "{name}"', "remove one of them")
+            else:
+                names.add(name)
+                yield name, value
+
+    def _write_env(self, role: str, source: Field) -> None:
+        """Write the variables of `A=1,B=2`. Values may contain commas."""
+        parts = re.split(r"(?:^|,)([^,=]+)=", source.value or "")[1:]
+        for name, value in zip(parts[::2], parts[1::2], strict=True):
+            self.put(("roles", role, "env", name), source, value)
+
+    def _write_job_fields(self) -> None:
+        """Write the arguments that apply to the whole job, and pass the rest to the master."""
+        metadata = self.data["metadata"]
+        for argument, field in (("job_name", "name"), ("namespace", "namespace")):
+            source, written = self.take(argument), metadata.get(field)
+            if source and written not in (None, source.value):
+                self.refuse(
+                    source,
+                    f"--{argument} differs from metadata.{field}, {written}",
+                    f"remove --{argument}",
+                )
+            elif field == "namespace":
+                self.put_metadata(field, source)
+        self.put(("options", "distributionStrategy"), self.take("distribution_strategy"))
+        master = ("roles", "master")
+        # The master also uses these two for the pods that it creates, so they stay in the rest.
+        self.put((*master, "imagePullPolicy"), self.rest.get("image_pull_policy", NOTHING))
+        self.put((*master, "restartPolicy"), self.rest.get("restart_policy", NOTHING))
+        for argument in CLIENT_ARGUMENTS:
+            self.take(argument)
+        for argument, source in self.rest.items():
+            if argument == "log_file_path" and source.value:
+                self.warn(
+                    source,
+                    "the client also writes the master's output to this file; mlgen does not",
+                    "use kubectl logs",
+                )
+            elif argument in ("cluster_spec", "cluster_spec_json") and source.value:
+                self.warn(
+                    source,
+                    "the client also applies this to the master's pod; mlgen does not",
+                    "set spec.roles.master.template",
+                )
+            self.put(("options", "arguments", argument), source, _option_value(source))
+
+
 DIALECT = Dialect(
     groups=("elasticdl.org",),
-    kinds={(version, "ElasticAIJob"): write_job for version in FACTS["kinds"]},
+    kinds={(version, "ElasticAIJob"): ElasticAIJob for version in FACTS["kinds"]},
 )

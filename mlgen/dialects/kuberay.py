@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from mlgen.dialects._builder import ENDLESS, Builder, Dialect, SourceValue
-from mlgen.dialects._resource import Resource
+from mlgen.dialects._builder import ENDLESS, Builder, Dialect, Field
 from mlgen.dialects._schemas import read
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
@@ -34,6 +33,9 @@ VERSIONS = ("ray.io/v1", "ray.io/v1alpha1")
 
 HEAD, SUBMITTER = "head", "submitter"
 
+CONTROLLER = "ray.io/kuberay-operator"
+"""The value of `managedBy` in resources that KubeRay manages."""
+
 OVERWRITE = "ray.io/overwrite-container-cmd"
 """The annotation of a cluster whose containers keep their own commands."""
 
@@ -43,35 +45,39 @@ SHELL = re.compile(r"[$`;&|<>()\n]|(?:^|\s)#")
 QUOTED = re.compile(r"'[^']*'?|\"(?:[^\"\\$`]|\\.)*\"?", re.DOTALL)
 
 
-class RayCluster(Resource):
-    """A RayCluster, or the cluster of a RayJob.
+class RayBuilder(Builder):
+    """A RayCluster, or a RayJob with its cluster.
 
     Attributes:
         cluster: the fields of the cluster.
+        head: of its head.
         service: the name of the head's Service.
         host: the address of the head.
         port: the port on which the head listens.
     """
 
-    def __init__(self, builder: Builder, cluster: SourceValue) -> None:
-        super().__init__(builder)
+    def __init__(self, resource: Field, cluster: Field) -> None:
+        super().__init__(resource)
         self.cluster, self.head = cluster, cluster.get("headGroupSpec")
         own = self.head.get("headService", "metadata", "name").value
-        self.service = own or f"{builder.name}-head-svc"
-        self.host = f"{builder.name}-{HEAD}-0.{builder.name}"
+        self.service = own or f"{self.name}-head-svc"
+        self.host = f"{self.name}-{HEAD}-0.{self.name}"
         self.port = str((self.head.get("rayStartParams").value or {}).get("port", 6379))
 
-    def write(self) -> None:
+    def write_cluster(self) -> None:
         """Write the framework, the head and the worker groups, and report what is not rendered."""
-        kind, name = self.builder.resource.get("kind"), self.builder.name
-        if "." in name:
-            self.builder.refuse_name()
-        version = self.builder.resource.get("apiVersion")
+        if "." in self.name:
+            self.refuse_name()
+        version = self.resource.get("apiVersion")
         if version.value != VERSIONS[0]:
-            message = "KubeRay 1.0 and later run this version as ray.io/v1"
-            self.warn(version, message, "write apiVersion: ray.io/v1", code="deprecated")
-        self.put(("spec", "framework"), kind, "ray")
-        self.put(("spec", "options", "headService"), kind, self.service)
+            self.warn(
+                version,
+                "KubeRay 1.0 and later run this version as ray.io/v1",
+                "write apiVersion: ray.io/v1",
+                code="deprecated",
+            )
+        self.put_framework("ray")
+        self.put(("options", "headService"), self.kind, self.service)
         self._write_group(HEAD, self.head)
         replicas = [self._write_workers(g) for g in self.cluster.get("workerGroupSpecs").items()]
         autoscaling = self.cluster.get("enableInTreeAutoscaling")
@@ -101,8 +107,8 @@ class RayCluster(Resource):
             self.warn(
                 self.cluster.get("authOptions"),
                 "KubeRay creates a Secret with a token; mlgen does not, and pods do not start "
-                f"until the Secret {name} exists",
-                f"run once: kubectl create secret generic {name} "
+                f"until the Secret {self.name} exists",
+                f"run once: kubectl create secret generic {self.name} "
                 "--from-literal=auth_token=$(openssl rand -hex 32)",
             )
         self._write_scheduler()
@@ -113,7 +119,7 @@ class RayCluster(Resource):
         options = self.cluster.get("authOptions").value
         return options is not None and options.get("mode", "token") == "token"
 
-    def _write_workers(self, group: SourceValue) -> int:
+    def _write_workers(self, group: Field) -> int:
         """Write a worker group. Return its number of pods: see GetWorkerGroupDesiredReplicas."""
         name, hosts = group.get("groupName"), group.get("numOfHosts")
         least, most = group.get("minReplicas"), group.get("maxReplicas")
@@ -121,18 +127,23 @@ class RayCluster(Resource):
         wanted = group.get("replicas")
         number = min(max(wanted.value or 0, low), high)
         if (wanted.value or 0) > high:
-            message = f"KubeRay runs only {number} replicas of the group, because of maxReplicas"
-            self.warn(wanted, message, f"write {number}, or raise maxReplicas")
+            self.warn(
+                wanted,
+                f"KubeRay runs only {number} replicas of the group, because of maxReplicas",
+                f"write {number}, or raise maxReplicas",
+            )
         number = 0 if group.get("suspend").value else number * (hosts.value or 1)
         role = str(name.value).replace(".", "-")
-        if role in (HEAD, SUBMITTER, *self.builder.roles):
-            message = f"the name {name.value} of a worker group is not available"
-            hint = f"use another name than {HEAD}, {SUBMITTER} and the names of other groups"
-            self.refuse(name, message, hint)
+        if role in (HEAD, SUBMITTER, *self.roles):
+            self.refuse(
+                name,
+                f"the name {name.value} of a worker group is not available",
+                f"use another name than {HEAD}, {SUBMITTER} and the names of other groups",
+            )
             return number
         self._write_group(role, group)
         replicas = wanted if wanted.value == number else least
-        self.put(("spec", "roles", role, "replicas"), replicas or name, number)
+        self.put(("roles", role, "replicas"), replicas or name, number)
         if (hosts.value or 1) > 1:
             self.warn(
                 hosts,
@@ -142,19 +153,19 @@ class RayCluster(Resource):
             )
         return number
 
-    def _write_group(self, role: str, group: SourceValue) -> None:
+    def _write_group(self, role: str, group: Field) -> None:
         """Write the role of the head, or of a worker group."""
         template, main = group.get("template"), group.get("template", "spec", "containers", 0)
-        path = ("spec", "roles", role)
+        path = ("roles", role)
         line = container_lines(main.value).text
         start = self._start(role, group)
-        overwrite = self._annotation(template, OVERWRITE).lower() == "true"
+        overwrite = self._of_pod(template, OVERWRITE).lower() == "true"
         own = overwrite or "ray start" in line
         bare = {k: v for k, v in main.value.items() if own or k not in ("command", "args")}
-        self.builder.role(role, self._template(role, group), SourceValue(bare, main.path))
+        self.role(role, self._template(role, group), Field(bare, main.path))
         source = group.get("rayStartParams") or group
         variables = self._variables(role, name=group.get("groupName").value or "headgroup")
-        env = self.builder.roles[role].get("env", {})
+        env = self.roles[role].get("env", {})
         for name, value in variables.items():
             if name not in env or name in FACTS["overwritten"]:
                 self.put((*path, "env", name), source, value)
@@ -171,19 +182,19 @@ class RayCluster(Resource):
         if memory.value and FACTS["shared memory"] not in mounts:
             self.put((*path, "shmSize"), memory, str(memory.value))
 
-    def _annotation(self, template: SourceValue, name: str) -> str:
+    def _of_pod(self, template: Field, name: str) -> str:
         """Return an annotation of a template, or of the resource."""
         of_pod = template.get("metadata", "annotations", name).value
-        return str(of_pod or self.builder.resource.get("metadata", "annotations", name).value)
+        return str(of_pod or self.annotation(name).value)
 
-    def _template(self, role: str, group: SourceValue) -> SourceValue:
+    def _template(self, role: str, group: Field) -> Field:
         """Return the pod template of a group, with the labels and variables that KubeRay adds."""
         value = group.get("template").value
         labels = {
             **value.get("metadata", {}).get("labels", {}),
             **(group.get("labels").value or {}),
             "ray.io/is-ray-node": "yes",
-            "ray.io/cluster": self.builder.name,
+            "ray.io/cluster": self.name,
             "ray.io/node-type": HEAD if role == HEAD else "worker",
             "ray.io/group": group.get("groupName").value or "headgroup",
         }
@@ -195,11 +206,11 @@ class RayCluster(Resource):
                 for container in spec["initContainers"]
             ]
         metadata = value.get("metadata", {}) | {"labels": labels}
-        return SourceValue({"metadata": metadata, "spec": spec}, group.get("template").path)
+        return Field({"metadata": metadata, "spec": spec}, group.get("template").path)
 
     def _head_names(self) -> dict[str, str]:
         """Return the variables with the head's names in the cluster's DNS."""
-        namespace = self.builder.data["metadata"].get("namespace")
+        namespace = self.data["metadata"].get("namespace")
         suffix = f".{namespace}.svc" if namespace else ""
         return {"FQ_RAY_IP": f"{self.service}{suffix}", "RAY_IP": self.service}
 
@@ -208,7 +219,7 @@ class RayCluster(Resource):
         host = "127.0.0.1" if role == HEAD else self.service
         variables: dict[str, Any] = {} if role == HEAD else self._head_names()
         variables |= {
-            "RAY_CLUSTER_NAME": self.builder.name,
+            "RAY_CLUSTER_NAME": self.name,
             "RAY_NODE_TYPE_NAME": name,
             "RAY_PORT": self.port,
             "RAY_ADDRESS": f"{host}:{self.port}",
@@ -219,11 +230,11 @@ class RayCluster(Resource):
 
     def token(self) -> dict[str, Any]:
         """Return the variables with the token of the cluster, if it needs one."""
-        secret = {"secretKeyRef": {"name": self.builder.name, "key": "auth_token"}}
+        secret = {"secretKeyRef": {"name": self.name, "key": "auth_token"}}
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": {"valueFrom": secret}}
         return token if self._auth else {}
 
-    def _start(self, role: str, group: SourceValue) -> str:
+    def _start(self, role: str, group: Field) -> str:
         """Return the command that starts Ray; see setMissingRayStartParams and convertParamMap."""
         options: dict[str, str] = dict(group.get("rayStartParams").value or {})
         amounts: dict[str, float] = {}
@@ -252,24 +263,24 @@ class RayCluster(Resource):
         return " ".join(["ray start", *(["--head"] if role == HEAD else []), *filter(None, flags)])
 
     @property
-    def _redis(self) -> dict[str, SourceValue]:
+    def _redis(self) -> dict[str, Field]:
         """The credentials for Redis that are set, by name."""
         options = self.cluster.get("gcsFaultToleranceOptions")
         names = ("username", "password")
         credentials = {name: options.get(f"redis{name.capitalize()}") for name in names}
         return {name: source for name, source in credentials.items() if source}
 
-    def _write_redis(self, options: SourceValue) -> None:
+    def _write_redis(self, options: Field) -> None:
         """Write the variables of a head that keeps its state in Redis."""
         if not options:
             return
-        path = ("spec", "roles", HEAD, "env")
+        path = ("roles", HEAD, "env")
         self.put((*path, "RAY_REDIS_ADDRESS"), options.get("redisAddress"))
         for name, source in self._redis.items():
             value = source.get("value").value or source.value
             self.put((*path, f"REDIS_{name.upper()}"), source, value)
         namespace = options.get("externalStorageNamespace")
-        value = namespace.value or self.builder.name
+        value = namespace.value or self.name
         self.put((*path, "RAY_external_storage_namespace"), namespace or options, value)
         if not namespace.value:
             self.warn(
@@ -281,13 +292,13 @@ class RayCluster(Resource):
 
     def _write_scheduler(self) -> None:
         """Write the gang of Volcano, which the labels of the resource request."""
-        labels = self.builder.resource.get("metadata", "labels")
+        labels = self.resource.get("metadata", "labels")
         scheduler = labels.get("ray.io/scheduler-name")
         if scheduler.value == "volcano":
-            self.put(("spec", "scheduling", "gang"), scheduler)
-            self.put(("spec", "scheduling", "queue"), labels.get("volcano.sh/queue-name"))
+            self.put(("scheduling", "gang"), scheduler)
+            self.put(("scheduling", "queue"), labels.get("volcano.sh/queue-name"))
             priority = labels.get("ray.io/priority-class-name")
-            self.put(("spec", "scheduling", "priorityClassName"), priority)
+            self.put(("scheduling", "priorityClassName"), priority)
         elif (enabled := labels.get("ray.io/gang-scheduling-enabled")).value == "true":
             self.warn(
                 enabled,
@@ -341,23 +352,47 @@ def _flag(name: str, value: str) -> str:
     return f"--{name}={value}"
 
 
-class RayJob(Resource):
+class RayCluster(RayBuilder):
+    """A RayCluster, whose head runs until it is deleted."""
+
+    def __init__(self, resource: Field) -> None:
+        super().__init__(resource, resource.get("spec"))
+
+    def write(self) -> None:
+        """Write the cluster."""
+        self.write_cluster()
+        path = ("roles", HEAD)
+        self.put((*path, "restartPolicy"), self.kind, "OnFailure")
+        self.put((*path, "backoffLimit"), self.kind, ENDLESS)
+        self.copy(self.spec, ("runPolicy",), "suspend")
+        self.put_manager(CONTROLLER, self.spec.get("managedBy"))
+        self.warn(
+            self.kind,
+            "a RayCluster has no end: its head and workers run until you delete them",
+            "for a program that ends, write a RayJob",
+        )
+        self.share_templates()
+
+
+class RayJob(RayBuilder):
     """A RayJob: a cluster, and the program that is submitted to it."""
 
-    def __init__(self, builder: Builder) -> None:
-        super().__init__(builder)
-        self.cluster = RayCluster(builder, self.spec.get("rayClusterSpec"))
+    def __init__(self, resource: Field) -> None:
+        super().__init__(resource, resource.get("spec", "rayClusterSpec"))
 
     def write(self) -> None:
         """Write the job."""
         spec, selector = self.spec, self.spec.get("clusterSelector")
         if selector.value:
-            message = "the job runs on a RayCluster of KubeRay, to which mlgen has no access"
-            hint = "remove clusterSelector, and write the cluster in rayClusterSpec"
-            self.refuse(selector, message, hint)
-        elif not self.cluster.cluster:
-            message = "the job has no cluster: rayClusterSpec is missing"
-            self.refuse(spec, message, "add rayClusterSpec")
+            self.refuse(
+                selector,
+                "the job runs on a RayCluster of KubeRay, to which mlgen has no access",
+                "remove clusterSelector, and write the cluster in rayClusterSpec",
+            )
+        elif not self.cluster:
+            self.refuse(
+                spec, "the job has no cluster: rayClusterSpec is missing", "add rayClusterSpec"
+            )
         mode, entrypoint = spec.get("submissionMode"), spec.get("entrypoint")
         own = spec.get("submitterPodTemplate", "spec", "containers", 0, "command").value
         if mode.value == "InteractiveMode":
@@ -368,38 +403,41 @@ class RayJob(Resource):
                 "set entrypoint and remove submissionMode, or write a RayCluster",
             )
         elif not (own or str(entrypoint.value or "").strip()):
-            message = "the job has no program: entrypoint is missing"
-            self.refuse(entrypoint or spec, message, "add entrypoint: python train.py")
-        if self.builder.collector.has_errors:
-            return
-        self.cluster.write()
-        self._write_submitter()
-        self._write_policies()
+            self.refuse(
+                entrypoint or spec,
+                "the job has no program: entrypoint is missing",
+                "add entrypoint: python train.py",
+            )
+        if not self.collector.has_errors:
+            self.write_cluster()
+            self._write_submitter()
+            self._write_policies()
+        self.share_templates()
 
     def _write_submitter(self) -> None:
         """Write the role that submits the program and follows it."""
-        template, image = self.spec.get("submitterPodTemplate"), self.cluster.head
-        image = image.get("template", "spec", "containers", 0, "image")
-        entrypoint, path = self.spec.get("entrypoint"), ("spec", "roles", SUBMITTER)
+        template = self.spec.get("submitterPodTemplate")
+        image = self.head.get("template", "spec", "containers", 0, "image")
+        entrypoint, path = self.spec.get("entrypoint"), ("roles", SUBMITTER)
         if not template:
             container = {**FACTS["submitter"], "image": image.value}
-            template = SourceValue({"spec": {"containers": [container]}}, entrypoint.path)
+            template = Field({"spec": {"containers": [container]}}, entrypoint.path)
         main = template.get("spec", "containers", 0)
         if not main.get("image").value:
-            main = SourceValue({**main.value, "image": image.value}, main.path)
+            main = Field({**main.value, "image": image.value}, main.path)
         own = bool(main.get("command").value)
         bare = {k: v for k, v in main.value.items() if own or k != "args"}
-        self.builder.role(SUBMITTER, template, SourceValue(bare, main.path))
+        self.role(SUBMITTER, template, Field(bare, main.path))
         uid = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}}
-        env = {"PYTHONUNBUFFERED": "1", **self.cluster.token()}
+        env = {"PYTHONUNBUFFERED": "1", **self.token()}
         if own:
-            port = self.cluster.head.get("rayStartParams", "dashboard-port").value or 8265
-            dashboard = f"{self.cluster.host}:{port}"
+            port = self.head.get("rayStartParams", "dashboard-port").value or 8265
+            dashboard = f"{self.host}:{port}"
             env |= {"RAY_DASHBOARD_ADDRESS": dashboard, "RAY_JOB_SUBMISSION_ID": {"valueFrom": uid}}
         else:
             command = ["ray", "job", "submit", *self._options(), "--", *self._words(entrypoint)]
             self.put((*path, "command"), entrypoint, command)
-            self.put(("spec", "options", "waitForWorkers"), entrypoint, value=True)
+            self.put(("options", "waitForWorkers"), entrypoint, value=True)
         for name, value in env.items():
             self.put((*path, "env", name), template, value)
 
@@ -410,7 +448,7 @@ class RayJob(Resource):
         if runtime.value:
             for document in read_documents(Text("", str(runtime.value))):
                 if isinstance(document, list):
-                    self.builder.refuse(runtime, document[0].message, code="not-yaml")
+                    self.refuse(runtime, document[0].message, code="not-yaml")
                 else:
                     yield f"--runtime-env-json={json.dumps(document.data)}"
         if metadata.value:
@@ -419,7 +457,7 @@ class RayJob(Resource):
             if spec.get(name).value:
                 yield f"--{option}={spec.get(name).value}"
 
-    def _words(self, entrypoint: SourceValue) -> list[str]:
+    def _words(self, entrypoint: Field) -> list[str]:
         """Return the words of the program.
 
         Bash reads the entrypoint in KubeRay's submitter, so it would run a second command of it.
@@ -441,13 +479,12 @@ class RayJob(Resource):
 
     def _write_policies(self) -> None:
         """Write how the job restarts and ends."""
-        spec, put, path = self.spec, self.put, ("spec", "runPolicy")
+        spec, put, path = self.spec, self.put, ("runPolicy",)
         limit, ttl = spec.get("backoffLimit"), spec.get("ttlSecondsAfterFinished")
-        submitter: ValuePath = ("spec", "roles", SUBMITTER)
-        for name in ("suspend", "activeDeadlineSeconds"):
-            put((*path, name), spec.get(name))
+        submitter: ValuePath = ("roles", SUBMITTER)
+        self.copy(spec, path, "suspend", "activeDeadlineSeconds")
         if limit.value:
-            self.builder.restart_together(limit, "All")
+            self.restart_together(limit, "All")
             put((*path, "backoffLimit"), limit)
         else:
             pod, retries = (
@@ -470,8 +507,11 @@ class RayJob(Resource):
                         "to run the program again on a new cluster, set backoffLimit of the RayJob",
                     )
         if ttl.value and not spec.get("shutdownAfterJobFinishes").value:
-            message = "KubeRay rejects ttlSecondsAfterFinished without shutdownAfterJobFinishes"
-            self.refuse(ttl, message, "add shutdownAfterJobFinishes: true")
+            self.refuse(
+                ttl,
+                "KubeRay rejects ttlSecondsAfterFinished without shutdownAfterJobFinishes",
+                "add shutdownAfterJobFinishes: true",
+            )
         elif ttl.value:
             put((*path, "ttlSecondsAfterFinished"), ttl)
             self.warn(
@@ -483,13 +523,12 @@ class RayJob(Resource):
         elif spec.get("shutdownAfterJobFinishes").value:
             put((*path, "cleanPodPolicy"), spec.get("shutdownAfterJobFinishes"), "Running")
         self._write_deletion(spec.get("deletionStrategy"))
-        if spec.get("managedBy").value != "ray.io/kuberay-operator":
-            put((*path, "managedBy"), spec.get("managedBy"))
+        self.put_manager(CONTROLLER, spec.get("managedBy"))
         if (given := spec.get("jobId")).value:
             message = "the ID of the submission is the UID of the submitter's Job, not "
             self.warn(given, f"{message}{given.value}", "remove jobId")
 
-    def _write_deletion(self, strategy: SourceValue) -> None:
+    def _write_deletion(self, strategy: Field) -> None:
         """Write the rules that delete workers, the cluster, or everything."""
         rules = [
             (rule.get("policy").value, rule.get("condition", "ttlSeconds").value or 0)
@@ -497,7 +536,7 @@ class RayJob(Resource):
         ] + [(strategy.get(name, "policy").value, 0) for name in ("onSuccess", "onFailure")]
         stops = [policy for policy, _ in rules if policy in ("DeleteCluster", "DeleteWorkers")]
         deletes = [seconds for policy, seconds in rules if policy == "DeleteSelf"]
-        path = ("spec", "runPolicy")
+        path = ("runPolicy",)
         if stops:
             self.put((*path, "cleanPodPolicy"), strategy, "Running")
         if deletes:
@@ -512,26 +551,6 @@ class RayJob(Resource):
             )
 
 
-def _write_job(builder: Builder) -> None:
-    RayJob(builder).write()
-    builder.share_templates()
+JOBS = {"RayJob": RayJob, "RayCluster": RayCluster}
 
-
-def _write_cluster(builder: Builder) -> None:
-    """Write a RayCluster, whose head runs until it is deleted."""
-    cluster, kind = RayCluster(builder, builder.spec), builder.resource.get("kind")
-    cluster.write()
-    path = ("spec", "roles", HEAD)
-    builder.put((*path, "restartPolicy"), kind, "OnFailure")
-    builder.put((*path, "backoffLimit"), kind, ENDLESS)
-    builder.put(("spec", "runPolicy", "suspend"), builder.spec.get("suspend"))
-    if builder.spec.get("managedBy").value != "ray.io/kuberay-operator":
-        builder.put(("spec", "runPolicy", "managedBy"), builder.spec.get("managedBy"))
-    message = "a RayCluster has no end: its head and workers run until you delete them"
-    builder.warn(kind, message, "for a program that ends, write a RayJob")
-    builder.share_templates()
-
-
-WRITERS = {"RayJob": _write_job, "RayCluster": _write_cluster}
-
-DIALECT = Dialect({(version, kind): WRITERS[kind] for version in VERSIONS for kind in WRITERS})
+DIALECT = Dialect({(version, kind): JOBS[kind] for version in VERSIONS for kind in JOBS})

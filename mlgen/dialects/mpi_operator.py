@@ -9,22 +9,16 @@ kubeflow/mpi-operator: 0.8, pkg/apis/kubeflow/validation and pkg/controller (v2b
 pkg/controllers/v1; 0.2.3, pkg/controllers/v1alpha2 and v1alpha1.
 """
 
-from collections.abc import Iterator, Mapping
-from shlex import quote
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, SourceValue, no_ssh_keys
+from mlgen.dialects._builder import ENDLESS, NOTHING, Field, no_ssh_keys
 from mlgen.dialects._kubeflow_common import (
+    ReplicatedJob,
     Rules,
     dialect,
     has_gpus,
-    policy_field,
-    require_one,
-    run_policy,
-    warn_of_container,
-    warn_of_template,
-    warn_of_worker_restarts,
     with_job_label,
-    write_slots,
 )
 from mlgen.dialects._schemas import read
 from mlgen.jobfile.model import RunPolicy
@@ -55,122 +49,10 @@ HYDRA_ENV = {
 SSH_PORTS = (22, 2222)
 
 
-def write_job(builder: Builder, rules: Rules) -> None:
-    """Write an MPIJob of any version."""
-    version = builder.resource.get("apiVersion").value.rpartition("/")[2]
-    if version == "v1alpha1":
-        _write_one_template(builder, rules)
-        return
-    replica_types = _write_roles(builder, rules)
-    launcher, worker = replica_types["launcher"], replica_types.get("worker")
-    restart, launcher_works = launcher.get("restartPolicy"), builder.spec.get("runLauncherAsWorker")
-    if version == "v1":
-        policy = restart.value or "Never"
-        builder.put(("spec", "roles", "launcher", "restartPolicy"), restart, policy)
-        if worker:
-            warn_of_worker_restarts(builder, worker.get("restartPolicy"))
-        launcher_works = SourceValue(has_gpus(launcher), launcher.path)
-    else:
-        _write_launcher_restarts(builder, restart)
-        worker_restart = worker.get("restartPolicy") if worker else NOTHING
-        if rules.transport != "ssh" and worker_restart.value in ("Never", "ExitCode"):
-            builder.warn(
-                worker_restart,
-                "a failed worker restarts, because mpirun needs all workers",
-                "write restartPolicy: OnFailure. The launcher determines the outcome of the job",
-            )
-    _warn_of_templates(builder, replica_types, version)
-    for name in ("mpiDistribution", "mpiImplementation"):
-        source = builder.spec.get(name)
-        implementation = DISTRIBUTIONS.get(source.value, source.value)
-        builder.put(("spec", "options", "implementation"), source, implementation)
-    _write_framework(builder, rules, replica_types, launcher_works)
-    for name, value in HYDRA_ENV.items() if version == "v1" and worker else ():
-        if name not in builder.roles["launcher"].get("env", {}):
-            builder.put(("spec", "roles", "launcher", "env", name), launcher, value)
-    if rules.transport == "ssh":
-        _write_ssh(builder, replica_types)
-    run_policy(builder, rules, replica_types)
-    queue = builder.resource.get("metadata", "annotations", "scheduling.volcano.sh/queue-name")
-    scheduling = builder.data["spec"].get("scheduling", {})
-    if version == "v2beta1" and scheduling.get("gang") == "volcano" and "queue" not in scheduling:
-        builder.put(("spec", "scheduling", "queue"), queue)
-
-
-def _warn_of_templates(
-    builder: Builder, replica_types: Mapping[str, SourceValue], version: str
-) -> None:
-    """Report restart policies in pod templates, which the operator overwrites."""
-    for role, replica_type in replica_types.items():
-        default = "OnFailure" if role == "launcher" and version != "v1" else "Never"
-        policy = replica_type.get("restartPolicy").value or default
-        warn_of_template(builder, replica_type.get("template"), policy)
-
-
-def _write_launcher_restarts(builder: Builder, restart: SourceValue) -> None:
-    """Write the restart policy of a launcher that the operator also runs as a Job.
-
-    With Never, such a Job still creates new pods, up to `backoffLimit` times.
-    """
-    never = restart.value == "Never"
-    policy = "Never" if never else "OnFailure"
-    builder.put(("spec", "roles", "launcher", "restartPolicy"), restart, policy)
-    if never:
-        limit = policy_field(builder.spec, "backoffLimit")
-        retries = RunPolicy().retries if limit.value is None else limit.value
-        builder.put(("spec", "roles", "launcher", "backoffLimit"), limit or restart, retries)
-
-
-def _write_roles(builder: Builder, rules: Rules) -> dict[str, SourceValue]:
-    """Write the roles. Return the replica types by role, without a Worker that has 0 replicas."""
-    specs = builder.spec.get("mpiReplicaSpecs")
-    replica_types = {"launcher": specs.get("Launcher")}
-    worker, replicas = specs.get("Worker"), specs.get("Worker", "replicas")
-    require_one(builder, replica_types["launcher"], "Launcher")
-    if replicas.value:
-        replica_types["worker"] = worker
-    elif rules.transport == "ssh":
-        message = "the Worker requires replicas, at least 1"
-        builder.refuse(replicas or worker, message, "set replicas, or remove the Worker")
-    for role, replica_type in replica_types.items():
-        template = with_job_label(replica_type.get("template"))
-        main = _main_container(builder, role, template)
-        if main.get("command").value and not any(main.get("command").value):
-            # The operator's example leaves the worker's command empty in this way.
-            main = _without_fields(main, "command")
-        command, args = main.get("command"), main.get("args")
-        runs_sleep = role == "worker" and rules.transport != "ssh" and not command.value
-        if runs_sleep and args.value:
-            message = "the operator runs sleep in a worker without a command, and ignores its args"
-            builder.warn(args, message, "remove args, or set command")
-            main = _without_fields(main, "args")
-        builder.role(role, template, main)
-    if replicas.value:
-        builder.put(("spec", "roles", "worker", "replicas"), replicas)
-    return replica_types
-
-
-def _main_container(builder: Builder, role: str, template: SourceValue) -> SourceValue:
-    """Return the container that `mainContainer` names, or the first."""
-    containers, name = template.get("spec", "containers"), builder.spec.get("mainContainer")
-    for container in containers.items():
-        if not container.get("image").value:
-            builder.refuse(container, "the container has no image", "set image")
-    for container in containers.items():
-        if name and container.value["name"] == name.value:
-            return container
-    if name.value and role == "worker" and len(containers.value) == 1:
-        warn_of_container(builder, containers.get(0), name.value)
-    elif name.value and role == "worker":
-        message = f'no container of the Worker has the name "{name.value}"'
-        builder.refuse(name, message, "name the container in which mpirun starts processes")
-    return containers.get(0)
-
-
-def _without_fields(source: SourceValue, *names: str) -> SourceValue:
+def _without_fields(source: Field, *names: str) -> Field:
     """Return a mapping without these fields, at the same place."""
     fields = {name: value for name, value in source.value.items() if name not in names}
-    return SourceValue(fields, source.path)
+    return Field(fields, source.path)
 
 
 INDEX_LABEL = "training.kubeflow.org/replica-index"
@@ -178,135 +60,13 @@ INDEX_LABEL = "training.kubeflow.org/replica-index"
 in pkg/controller/mpi_job_controller.go."""
 
 
-def _write_framework(
-    builder: Builder,
-    rules: Rules,
-    replica_types: Mapping[str, SourceValue],
-    works: SourceValue = NOTHING,
-) -> None:
-    """Write the framework and its options.
-
-    Args:
-        builder: contains all roles.
-        rules: of the kind.
-        replica_types: by role.
-        works: whether mpirun also starts processes in the launcher.
-    """
-    spec, kind = builder.spec, builder.resource.get("kind")
-    launcher, slots = replica_types["launcher"], spec.get("slotsPerWorker")
-    alone = "worker" not in replica_types
-    _write_launcher_env(builder, rules, hide_gpus=not works.value and not has_gpus(launcher))
-    if alone:
-        # Without workers, mpirun starts all processes in its own pod, which is an ordinary Job.
-        builder.data["spec"].pop("options", None)
-        builder.put(("spec", "framework"), kind, "generic")
-        if works.value and slots:
-            path = ("spec", "roles", "launcher", "env", "OMPI_MCA_orte_set_default_slots")
-            builder.put(path, slots, str(slots.value))
-        return
-    is_elastic = DISCOVER_HOSTS in container_lines(builder.roles["launcher"]).text
-    builder.put(("spec", "framework"), kind, "horovod" if is_elastic else rules.framework)
-    if rules.transport == "ssh":
-        builder.put(("spec", "options", "transport"), kind, "ssh")
-    if slots or not spec.get("template"):  # v1alpha1's default is the number of units
-        write_slots(builder)
-    if works.value:
-        builder.put(("spec", "options", "runLauncherAsWorker"), works)
-        if rules.transport == "ssh" and INDEX_LABEL in str(replica_types["worker"].value):
-            builder.warn(
-                replica_types["worker"].get("template"),
-                "with runLauncherAsWorker, the label replica-index of the operator's workers "
-                "begins at 1, but here at 0",
-                "add 1 to it in the program",
-            )
-    if is_elastic:
-        _write_elastic(builder, launcher, int(bool(works.value)))
-
-
-def _write_launcher_env(builder: Builder, rules: Rules, *, hide_gpus: bool) -> None:
-    """Remove the user's values of variables that the operator overwrites.
-
-    Args:
-        builder: contains the launcher.
-        rules: of the kind.
-        hide_gpus: True to hide the node's GPUs from the launcher.
-    """
-    implementation = builder.data["spec"].get("options", {}).get("implementation", "OpenMPI")
-    launcher = builder.roles["launcher"]
-    env = launcher.pop("env", {})
-    overwritten = OPERATOR_ENV[rules.transport][implementation]
-    kept = {name: value for name, value in env.items() if name not in overwritten}
-    if hide_gpus:
-        kept |= {name: "" for name in VISIBLE_GPUS if name in env}
-    if kept:
-        launcher["env"] = kept
-
-
-def _write_elastic(builder: Builder, launcher: SourceValue, working_launchers: int) -> None:
-    """Write the range of workers, from the numbers of processes in horovodrun's arguments.
-
-    Args:
-        builder: contains the roles.
-        launcher: the replica type.
-        working_launchers: the number of launchers that also have slots, 0 or 1.
-    """
-    launches = container_lines(builder.roles["launcher"]).launches
-    slots = builder.spec.get("slotsPerWorker").value or 1
-    replicas = builder.roles["worker"]["replicas"]
-    least, most = (
-        max((launch.number(bound) or 0 for launch in launches), default=0)
-        for bound in ("min_np", "max_np")
-    )
-    lower = -(-least // slots) - working_launchers
-    upper = most // slots - working_launchers
-    path = ("spec", "options", "elasticPolicy")
-    builder.put((*path, "minReplicas"), launcher, min(max(lower, 1), replicas))
-    builder.put((*path, "maxReplicas"), launcher, max(upper, replicas))
-
-
-def _write_ssh(builder: Builder, replica_types: Mapping[str, SourceValue]) -> None:
-    """Write the fields for SSH, and warn that the user must create the keys."""
-    for role, replica_type in replica_types.items():
-        path = ("spec", "roles", role)
-        builder.put((*path, "env", "K_MPI_JOB_ROLE"), replica_type, role)
-        if replica_type.get("template", "spec", "hostNetwork").value:
-            policy = "ClusterFirstWithHostNet"
-            builder.put((*path, "template", "spec", "dnsPolicy"), replica_type, policy)
-    if "worker" not in replica_types:
-        return
-    worker = replica_types["worker"]
-    _write_worker_restarts(builder, worker.get("restartPolicy"))
-    builder.put(("spec", "options", "sshAuthMountPath"), builder.spec.get("sshAuthMountPath"))
-    main = worker.get("template", "spec", "containers", 0)
-    port = next(_ssh_ports(main, container_lines(builder.roles["worker"])), None)
-    if port:
-        builder.put(("spec", "roles", "worker", "port"), port)
-    namespace = builder.resource.get("metadata", "namespace").value
-    option = f" -n {quote(str(namespace))}" if namespace else ""
-    builder.warn(builder.spec, *no_ssh_keys("the operator", f"{builder.name}-ssh", option))
-
-
-def _write_worker_restarts(builder: Builder, restart: SourceValue) -> None:
-    """Write the restart policy of workers, if it is set. In the operator, each worker is a pod.
-
-    With Never, a failed worker is not replaced. The other workers continue, and the launcher
-    determines the outcome.
-    """
-    path = ("spec", "roles", "worker")
-    builder.put((*path, "restartPolicy"), restart)
-    if restart.value == "OnFailure":
-        builder.put((*path, "backoffLimit"), restart, ENDLESS)
-    elif restart.value == "Never":
-        builder.put((*path, "backoffLimitPerIndex"), restart, 0)
-
-
-def _ssh_ports(main: SourceValue, lines: Lines) -> Iterator[SourceValue]:
+def _ssh_ports(main: Field, lines: Lines) -> Iterator[Field]:
     """Yield each indication of the port that sshd listens on, the most reliable first.
 
     Without one, both sides of ssh use the port configured in the image, as with the operator.
     """
     if lines.sshd_port:
-        yield SourceValue(lines.sshd_port, (main.get("args") or main.get("command")).path)
+        yield Field(lines.sshd_port, (main.get("args") or main.get("command")).path)
     for port in main.get("ports").items():
         number = port.get("containerPort")
         if "ssh" in port.value.get("name", "") or number.value in SSH_PORTS:
@@ -324,68 +84,12 @@ kubeflow/mpi-job/prototypes). They set no number of other units, so the default 
 """
 
 
-def _write_one_template(builder: Builder, rules: Rules) -> None:
-    """Write an MPIJob of v1alpha1: both roles share one template."""
-    spec = builder.spec
-    template, main = spec.get("template"), spec.get("template", "spec", "containers", 0)
-    replica_types = {"launcher": spec}
-    workers, units = _workers_and_units(builder, main)
-    builder.role("launcher", template, _without_fields(main, "resources"))
-    _write_launcher_restarts(builder, template.get("spec", "restartPolicy"))
-    if workers:
-        replica_types["worker"] = spec
-        worker_main = _without_fields(_with_units(spec, main, units), "command", "args")
-        builder.role("worker", template, worker_main)
-        builder.put(("spec", "roles", "worker", "replicas"), workers)
-    on_master = spec.get("launcherOnMaster")
-    for name, value in FACTS["launcherOnMaster"].items() if on_master.value else ():
-        builder.put(("spec", "roles", "launcher", name), on_master, value)
-    _write_framework(builder, rules, replica_types)
-    if workers and not spec.get("slotsPerWorker"):
-        builder.put(("spec", "options", "slotsPerWorker"), units)
-    run_policy(builder, rules, replica_types)
-    if workers:  # the operator scales them to 0 when the launcher has ended
-        builder.put(("spec", "runPolicy", "cleanPodPolicy"), spec, "Running")
-
-
-def _workers_and_units(builder: Builder, main: SourceValue) -> tuple[SourceValue, SourceValue]:
-    """Return the number of workers and the units per worker. Both are false if not set."""
-    spec = builder.spec
-    fields = [spec.get(name) for name in ("gpus", "processingUnits", "replicas")]
-    totals = [total for total in fields if total]
-    if len(totals) > 1:
-        message = "gpus, processingUnits and replicas are mutually exclusive"
-        builder.refuse(totals[1], message, "keep one of them")
-    if len(totals) != 1:
-        return NOTHING, NOTHING
-    (total,) = totals
-    field = str(total.path[-1])
-    if field == "replicas":
-        limit = main.get("resources", "limits", _unit(spec))
-        count = natural(str(limit.value))
-        return total, NOTHING if count is None else SourceValue(count, limit.path)
-    per_node = spec.get(f"{field}PerNode")
-    most = per_node.value or UNITS_PER_NODE[field]
-    if total.value > most and total.value % most:
-        message = f"{total.value} is not a multiple of {most}, the number of {field} per node"
-        builder.refuse(total, message, f"write a multiple of {most}, or set {field}PerNode")
-    if not per_node:
-        builder.warn(
-            total,
-            f"the operator's configuration sets the number of {field} per node; "
-            f"mlgen assumes {most}",
-            f"set {field}PerNode",
-        )
-    workers = max(total.value // most, 1)
-    return SourceValue(workers, total.path), SourceValue(min(total.value, most), total.path)
-
-
-def _unit(spec: SourceValue) -> str:
+def _unit(spec: Field) -> str:
     """Return the name of the resource that units count."""
     return spec.get("processingResourceType").value or "nvidia.com/gpu"
 
 
-def _with_units(spec: SourceValue, main: SourceValue, units: SourceValue) -> SourceValue:
+def _with_units(spec: Field, main: Field, units: Field) -> Field:
     """Return the container with the units of one worker as a limit."""
     if not units:
         return main
@@ -393,7 +97,305 @@ def _with_units(spec: SourceValue, main: SourceValue, units: SourceValue) -> Sou
     requests = dict(main.get("resources", "requests").value or {})
     requests.pop(_unit(spec), None)
     resources = {"limits": limits} | ({"requests": requests} if requests else {})
-    return SourceValue(main.value | {"resources": resources}, main.path)
+    return Field(main.value | {"resources": resources}, main.path)
 
 
-DIALECT = dialect("mpi_operator", write_job)
+class MPIJob(ReplicatedJob):
+    """An MPIJob with a Launcher and a Worker."""
+
+    def write(self) -> None:
+        """Write the job."""
+        version = self.resource.get("apiVersion").value.rpartition("/")[2]
+        self._write_roles()
+        launcher, worker = self.replica_types["launcher"], self.replica_types.get("worker")
+        restart = launcher.get("restartPolicy")
+        launcher_works = self.spec.get("runLauncherAsWorker")
+        if version == "v1":
+            policy = restart.value or "Never"
+            self.put(("roles", "launcher", "restartPolicy"), restart, policy)
+            if worker:
+                self.warn_of_worker_restarts(worker.get("restartPolicy"))
+            launcher_works = Field(has_gpus(launcher), launcher.path)
+        else:
+            self._write_launcher_restarts(restart)
+            worker_restart = worker.get("restartPolicy") if worker else NOTHING
+            if self.rules.transport != "ssh" and worker_restart.value in ("Never", "ExitCode"):
+                self.warn(
+                    worker_restart,
+                    "a failed worker restarts, because mpirun needs all workers",
+                    "write restartPolicy: OnFailure. The launcher determines the outcome of the "
+                    "job",
+                )
+        self._warn_of_templates(version)
+        for name in ("mpiDistribution", "mpiImplementation"):
+            source = self.spec.get(name)
+            implementation = DISTRIBUTIONS.get(source.value, source.value)
+            self.put(("options", "implementation"), source, implementation)
+        self._write_framework(launcher_works)
+        for name, value in HYDRA_ENV.items() if version == "v1" and worker else ():
+            if name not in self.roles["launcher"].get("env", {}):
+                self.put(("roles", "launcher", "env", name), launcher, value)
+        if self.rules.transport == "ssh":
+            self._write_ssh()
+        self.write_run_policy()
+        has_queue = "queue" in self.data["spec"].get("scheduling", {})
+        if version == "v2beta1" and self.gang == "volcano" and not has_queue:
+            queue = self.annotation("scheduling.volcano.sh/queue-name")
+            self.put(("scheduling", "queue"), queue)
+
+    def _warn_of_templates(self, version: str) -> None:
+        """Report restart policies in pod templates, which the operator overwrites."""
+        for role, replica_type in self.replica_types.items():
+            default = "OnFailure" if role == "launcher" and version != "v1" else "Never"
+            policy = replica_type.get("restartPolicy").value or default
+            self.warn_of_template(replica_type.get("template"), policy)
+
+    def _write_launcher_restarts(self, restart: Field) -> None:
+        """Write the restart policy of a launcher that the operator also runs as a Job.
+
+        With Never, such a Job still creates new pods, up to `backoffLimit` times.
+        """
+        never = restart.value == "Never"
+        policy = "Never" if never else "OnFailure"
+        self.put(("roles", "launcher", "restartPolicy"), restart, policy)
+        if never:
+            limit = self.policy("backoffLimit")
+            retries = RunPolicy().retries if limit.value is None else limit.value
+            self.put(("roles", "launcher", "backoffLimit"), limit or restart, retries)
+
+    def _write_roles(self) -> None:
+        """Write the roles, without a Worker that has 0 replicas."""
+        specs = self.spec.get("mpiReplicaSpecs")
+        self.replica_types = {"launcher": specs.get("Launcher")}
+        worker, replicas = specs.get("Worker"), specs.get("Worker", "replicas")
+        self.require_one(self.replica_types["launcher"], "Launcher")
+        if replicas.value:
+            self.replica_types["worker"] = worker
+        elif self.rules.transport == "ssh":
+            self.refuse(
+                replicas or worker,
+                "the Worker requires replicas, at least 1",
+                "set replicas, or remove the Worker",
+            )
+        for role, replica_type in self.replica_types.items():
+            template = with_job_label(replica_type.get("template"))
+            main = self._main_container(role, template)
+            if main.get("command").value and not any(main.get("command").value):
+                # The operator's example leaves the worker's command empty in this way.
+                main = _without_fields(main, "command")
+            command, args = main.get("command"), main.get("args")
+            runs_sleep = role == "worker" and self.rules.transport != "ssh" and not command.value
+            if runs_sleep and args.value:
+                self.warn(
+                    args,
+                    "the operator runs sleep in a worker without a command, and ignores its args",
+                    "remove args, or set command",
+                )
+                main = _without_fields(main, "args")
+            self.role(role, template, main)
+        if replicas.value:
+            self.put(("roles", "worker", "replicas"), replicas)
+
+    def _main_container(self, role: str, template: Field) -> Field:
+        """Return the container that `mainContainer` names, or the first."""
+        containers, name = template.get("spec", "containers"), self.spec.get("mainContainer")
+        for container in containers.items():
+            if not container.get("image").value:
+                self.refuse(container, "the container has no image", "set image")
+        for container in containers.items():
+            if name and container.value["name"] == name.value:
+                return container
+        if name.value and role == "worker" and len(containers.value) == 1:
+            self.warn_of_container(containers.get(0), name.value)
+        elif name.value and role == "worker":
+            self.refuse(
+                name,
+                f'no container of the Worker has the name "{name.value}"',
+                "name the container in which mpirun starts processes",
+            )
+        return containers.get(0)
+
+    def _write_framework(self, works: Field = NOTHING) -> None:
+        """Write the framework and its options, when all roles are written.
+
+        Args:
+            works: whether mpirun also starts processes in the launcher.
+        """
+        spec, is_ssh = self.spec, self.rules.transport == "ssh"
+        launcher, worker = self.replica_types["launcher"], self.replica_types.get("worker")
+        slots = spec.get("slotsPerWorker")
+        self._write_launcher_env(hide_gpus=not works.value and not has_gpus(launcher))
+        if not worker:
+            # Without workers, mpirun starts all processes in its own pod, which is an ordinary Job.
+            self.data["spec"].pop("options", None)
+            self.put_framework("generic")
+            if works.value and slots:
+                path = ("roles", "launcher", "env", "OMPI_MCA_orte_set_default_slots")
+                self.put(path, slots, str(slots.value))
+            return
+        is_elastic = DISCOVER_HOSTS in container_lines(self.roles["launcher"]).text
+        self.put_framework("horovod" if is_elastic else self.rules.framework)
+        if is_ssh:
+            self.put(("options", "transport"), self.kind, "ssh")
+        if slots or not spec.get("template"):  # v1alpha1's default is the number of units
+            self.write_slots()
+        if works.value:
+            self.put(("options", "runLauncherAsWorker"), works)
+            if is_ssh and INDEX_LABEL in str(worker.value):
+                self.warn(
+                    worker.get("template"),
+                    "with runLauncherAsWorker, the label replica-index of the operator's workers "
+                    "begins at 1, but here at 0",
+                    "add 1 to it in the program",
+                )
+        if is_elastic:
+            self._write_elastic(launcher, int(bool(works.value)))
+
+    def _write_launcher_env(self, *, hide_gpus: bool) -> None:
+        """Remove the user's values of variables that the operator overwrites.
+
+        Args:
+            hide_gpus: True to hide the node's GPUs from the launcher.
+        """
+        implementation = self.data["spec"].get("options", {}).get("implementation", "OpenMPI")
+        launcher = self.roles["launcher"]
+        env = launcher.pop("env", {})
+        overwritten = OPERATOR_ENV[self.rules.transport][implementation]
+        kept = {name: value for name, value in env.items() if name not in overwritten}
+        if hide_gpus:
+            kept |= {name: "" for name in VISIBLE_GPUS if name in env}
+        if kept:
+            launcher["env"] = kept
+
+    def _write_elastic(self, launcher: Field, working_launchers: int) -> None:
+        """Write the range of workers, from the numbers of processes in horovodrun's arguments.
+
+        Args:
+            launcher: the replica type.
+            working_launchers: the number of launchers that also have slots, 0 or 1.
+        """
+        launches = container_lines(self.roles["launcher"]).launches
+        slots = self.spec.get("slotsPerWorker").value or 1
+        replicas = self.roles["worker"]["replicas"]
+        least, most = (
+            max((launch.number(bound) or 0 for launch in launches), default=0)
+            for bound in ("min_np", "max_np")
+        )
+        lower = -(-least // slots) - working_launchers
+        upper = most // slots - working_launchers
+        path = ("options", "elasticPolicy")
+        self.put((*path, "minReplicas"), launcher, min(max(lower, 1), replicas))
+        self.put((*path, "maxReplicas"), launcher, max(upper, replicas))
+
+    def _write_ssh(self) -> None:
+        """Write the fields for SSH, and warn that the user must create the keys."""
+        for role, replica_type in self.replica_types.items():
+            path = ("roles", role)
+            self.put((*path, "env", "K_MPI_JOB_ROLE"), replica_type, role)
+            if replica_type.get("template", "spec", "hostNetwork").value:
+                policy = "ClusterFirstWithHostNet"
+                self.put((*path, "template", "spec", "dnsPolicy"), replica_type, policy)
+        if "worker" not in self.replica_types:
+            return
+        worker = self.replica_types["worker"]
+        self._write_worker_restarts(worker.get("restartPolicy"))
+        self.copy(self.spec, ("options",), "sshAuthMountPath")
+        main = worker.get("template", "spec", "containers", 0)
+        port = next(_ssh_ports(main, container_lines(self.roles["worker"])), None)
+        if port:
+            self.put(("roles", "worker", "port"), port)
+        keys = no_ssh_keys("the operator", f"{self.name}-ssh", self.namespace_option)
+        self.warn(self.spec, *keys)
+
+    def _write_worker_restarts(self, restart: Field) -> None:
+        """Write the restart policy of workers, if it is set. In the operator, each worker is a pod.
+
+        With Never, a failed worker is not replaced. The other workers continue, and the launcher
+        determines the outcome.
+        """
+        path = ("roles", "worker")
+        self.put((*path, "restartPolicy"), restart)
+        if restart.value == "OnFailure":
+            self.put((*path, "backoffLimit"), restart, ENDLESS)
+        elif restart.value == "Never":
+            self.put((*path, "backoffLimitPerIndex"), restart, 0)
+
+
+class Workers(NamedTuple):
+    """The number of workers and the units per worker of v1alpha1, if they are set."""
+
+    replicas: Field = NOTHING
+    units: Field = NOTHING
+
+
+class OneTemplateJob(MPIJob):
+    """An MPIJob of v1alpha1: both roles share one template."""
+
+    def write(self) -> None:
+        """Write the job."""
+        spec = self.spec
+        template, main = spec.get("template"), spec.get("template", "spec", "containers", 0)
+        self.replica_types = {"launcher": spec}
+        workers, units = self._workers(main)
+        self.role("launcher", template, _without_fields(main, "resources"))
+        self._write_launcher_restarts(template.get("spec", "restartPolicy"))
+        if workers:
+            self.replica_types["worker"] = spec
+            worker_main = _without_fields(_with_units(spec, main, units), "command", "args")
+            self.role("worker", template, worker_main)
+            self.put(("roles", "worker", "replicas"), workers)
+        on_master = spec.get("launcherOnMaster")
+        for name, value in FACTS["launcherOnMaster"].items() if on_master.value else ():
+            self.put(("roles", "launcher", name), on_master, value)
+        self._write_framework()
+        if workers and not spec.get("slotsPerWorker"):
+            self.put(("options", "slotsPerWorker"), units)
+        self.write_run_policy()
+        if workers:  # the operator scales them to 0 when the launcher has ended
+            self.put(("runPolicy", "cleanPodPolicy"), spec, "Running")
+
+    def _workers(self, main: Field) -> Workers:
+        """Return the workers."""
+        spec = self.spec
+        fields = [spec.get(name) for name in ("gpus", "processingUnits", "replicas")]
+        totals = [total for total in fields if total]
+        if len(totals) > 1:
+            self.refuse(
+                totals[1],
+                "gpus, processingUnits and replicas are mutually exclusive",
+                "keep one of them",
+            )
+        if len(totals) != 1:
+            return Workers()
+        (total,) = totals
+        field = str(total.path[-1])
+        if field == "replicas":
+            limit = main.get("resources", "limits", _unit(spec))
+            count = natural(str(limit.value))
+            return Workers(total, NOTHING if count is None else Field(count, limit.path))
+        per_node = spec.get(f"{field}PerNode")
+        most = per_node.value or UNITS_PER_NODE[field]
+        if total.value > most and total.value % most:
+            self.refuse(
+                total,
+                f"{total.value} is not a multiple of {most}, the number of {field} per node",
+                f"write a multiple of {most}, or set {field}PerNode",
+            )
+        if not per_node:
+            self.warn(
+                total,
+                f"the operator's configuration sets the number of {field} per node; "
+                f"mlgen assumes {most}",
+                f"set {field}PerNode",
+            )
+        workers = max(total.value // most, 1)
+        return Workers(Field(workers, total.path), Field(min(total.value, most), total.path))
+
+
+def _job(resource: Field, rules: Rules) -> MPIJob:
+    """Return a job, with the class for its version."""
+    is_first = resource.get("apiVersion").value == "kubeflow.org/v1alpha1"
+    return (OneTemplateJob if is_first else MPIJob)(resource, rules)
+
+
+DIALECT = dialect("mpi_operator", _job)

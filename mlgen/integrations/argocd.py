@@ -331,7 +331,7 @@ def _jobs(application: Application) -> Iterator[Document]:
     """Return the job files of the folder, and the equivalent job files of custom resources."""
     collector = Collector()
     files = application.texts(texts)
-    for _, job in dialects.each(files, lambda _, document: dialects.native(document), collector):
+    for job in dialects.each(files, dialects.native, collector):
         if job:
             yield job
     collector.raise_errors()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.dialects._builder import Builder, SourceValue, short_volume
+from mlgen.dialects._builder import Builder, Field, short_volume
 from mlgen.documents.document import Document, marked
 from mlgen.problems import Place, Problem
 
@@ -11,7 +11,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 def builder(metadata=None, **spec):
     metadata = {"name": "m"} if metadata is None else metadata
-    return Builder(SourceValue({"metadata": metadata, "spec": spec}))
+    return Builder(Field({"metadata": metadata, "spec": spec}))
 
 
 def template(main=None, metadata=None, others=(), **pod):
@@ -34,43 +34,43 @@ def role(port=None, /, **fields):
 
 class TestSourceValue:
     def test_a_value_within_knows_its_path(self):
-        value = SourceValue({"a": [{"b": 1}]}, ("spec",)).get("a", 0, "b")
+        value = Field({"a": [{"b": 1}]}, ("spec",)).get("a", 0, "b")
 
-        assert value == SourceValue(1, ("spec", "a", 0, "b"))
+        assert value == Field(1, ("spec", "a", 0, "b"))
 
     @pytest.mark.parametrize(
         "steps", [("c",), ("c", "d"), ("a", 1), ("a", "x"), ("a", 0, "b", "c")]
     )
     def test_a_value_that_does_not_exist_is_false(self, steps):
-        value = SourceValue({"a": [{"b": 1}]}).get(*steps)
+        value = Field({"a": [{"b": 1}]}).get(*steps)
 
-        assert (value, bool(value)) == (SourceValue(None, steps), False)
+        assert (value, bool(value)) == (Field(None, steps), False)
 
     @pytest.mark.parametrize("value", [0, "", False, [], {}])
     def test_an_empty_value_is_true(self, value):
-        assert SourceValue(value)
+        assert Field(value)
 
     def test_fields_and_items_have_their_paths(self):
-        value = SourceValue({"a": 1, "b": [2, 3]})
+        value = Field({"a": 1, "b": [2, 3]})
 
         assert list(value.fields()) == [
-            ("a", SourceValue(1, ("a",))),
-            ("b", SourceValue([2, 3], ("b",))),
+            ("a", Field(1, ("a",))),
+            ("b", Field([2, 3], ("b",))),
         ]
         assert list(value.get("b").items()) == [
-            SourceValue(2, ("b", 0)),
-            SourceValue(3, ("b", 1)),
+            Field(2, ("b", 0)),
+            Field(3, ("b", 1)),
         ]
 
     def test_nothing_has_no_fields_and_no_items(self):
-        assert [*SourceValue(None).fields(), *SourceValue(None).items()] == []
+        assert [*Field(None).fields(), *Field(None).items()] == []
 
 
 class TestPut:
     def test_a_value_is_written_with_its_origin(self):
         built = builder(a=1)
 
-        built.put(("spec", "b", "c.d"), built.spec.get("a"))
+        built.put(("b", "c.d"), built.spec.get("a"))
 
         assert built.data["spec"] == {"b": {"c.d": 1}}
         assert built.origins["spec", "b", "c.d"] == ("spec", "a")
@@ -79,7 +79,7 @@ class TestPut:
     def test_another_value_takes_precedence_over_that_of_the_source(self, value):
         built = builder(a=1)
 
-        built.put(("spec", "b"), built.spec.get("a"), value)
+        built.put(("b",), built.spec.get("a"), value)
 
         assert built.data["spec"] == {"b": value}
 
@@ -87,7 +87,7 @@ class TestPut:
     def test_nothing_is_not_written(self, value):
         built = builder(a=value)
 
-        built.put(("spec", "b"), built.spec.get("a"))
+        built.put(("b",), built.spec.get("a"))
 
         assert built.data["spec"] == {}
         assert ("spec", "b") not in built.origins
@@ -116,7 +116,7 @@ class TestMetadata:
     )
     def test_a_job_that_kueue_resumes_is_not_suspended(self, labels, policy):
         built = builder({"name": "m", "labels": labels})
-        built.put(("spec", "runPolicy", "suspend"), built.resource, value=True)
+        built.put(("runPolicy", "suspend"), built.resource, value=True)
 
         assert (
             built.finish(Document({}, marked({(): Place("")}))).data["spec"].get("runPolicy")

@@ -215,14 +215,14 @@ def test_documents_are_processed_after_those_that_fail():
     warning = Problem((), "maybe", "differs", warning=True)
     collector = Collector()
 
-    def process(name, document):
+    def process(document):
         if "b" in document.data:
             raise MlgenError([failed])
-        return name, [warning]
+        return document.data, [warning]
 
     results = list(dialects.each(texts, process, collector))
 
-    assert [(document.data, name) for document, name in results] == [({"c": 1}, "b.yaml")]
+    assert results == [{"c": 1}]
     assert [problem.code for problem in collector.problems] == ["not-yaml", "refused", "differs"]
 
 

@@ -16,7 +16,7 @@ from hashlib import sha1
 from shlex import quote
 from typing import Any
 
-from mlgen.dialects._builder import Builder, Dialect, SourceValue, without_own
+from mlgen.dialects._builder import Dialect, Field, without_own
 from mlgen.dialects.jobset.jobs import JobSet, ReplicatedJob
 from mlgen.dialects.jobset.restarts import read_restarts, write_restarts, write_retries
 from mlgen.problems import Collector
@@ -49,14 +49,13 @@ def write_roles(jobset: JobSet, job: ReplicatedJob) -> None:
     """
     for index, role in enumerate(job.roles):
         template = _pod_template(jobset, job, index)
-        jobset.builder.role(role, template, job.main_container)
+        jobset.role(role, template, job.main_container)
     write_retries(jobset, job)
     for name in ("manualSelector", "selector"):
-        message = "the selector of a Job cannot be set: mlgen sets it"
-        jobset.refuse(job.spec.get(name), message, "remove it")
-    managed_by = job.spec.get("managedBy")
-    if managed_by.value != JOB_CONTROLLER:
-        jobset.put(("spec", "runPolicy", "managedBy"), managed_by)
+        jobset.refuse(
+            job.spec.get(name), "the selector of a Job cannot be set: mlgen sets it", "remove it"
+        )
+    jobset.put_manager(JOB_CONTROLLER, job.spec.get("managedBy"))
     for name in ("labels", "annotations"):
         metadata = job.source.get("template", "metadata", name)
         if set(without_own(metadata.value)) - PLACEMENT:
@@ -69,7 +68,7 @@ def write_roles(jobset: JobSet, job: ReplicatedJob) -> None:
     jobset.warn(group, "mlgen does not render Kubernetes' own pod groups", GANG_HINT)
 
 
-def _pod_template(jobset: JobSet, job: ReplicatedJob, index: int) -> SourceValue:
+def _pod_template(jobset: JobSet, job: ReplicatedJob, index: int) -> Field:
     """Return the pod template of one Job, with the fields that JobSet adds to it."""
     template = job.pod_template
     metadata, spec = dict(template.value.get("metadata", {})), dict(template.value["spec"])
@@ -78,7 +77,7 @@ def _pod_template(jobset: JobSet, job: ReplicatedJob, index: int) -> SourceValue
     for name in ("subdomain", SCHEDULING_GROUP):
         spec.pop(name, None)
     key = ("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
-    topology = job.source.get("template", *key).value or jobset.builder.resource.get(*key).value
+    topology = job.source.get("template", *key).value or jobset.resource.get(*key).value
     if topology:
         spec["affinity"] = exclusive_affinity(spec.get("affinity", {}), str(topology))
     for kind, added in _metadata(jobset, job, index, is_exclusive=bool(topology)).items():
@@ -88,10 +87,10 @@ def _pod_template(jobset: JobSet, job: ReplicatedJob, index: int) -> SourceValue
             claim.value["metadata"].get("name") for claim in policy.get("templates").items()
         ):
             if name in _mounted(job):
-                claim = {"claimName": f"{name}-{jobset.builder.name}"}
+                claim = {"claimName": f"{name}-{jobset.name}"}
                 volume = {"name": name, "persistentVolumeClaim": claim}
                 spec["volumes"] = [*spec.get("volumes", []), volume]
-    return SourceValue({"metadata": metadata, "spec": spec}, template.path)
+    return Field({"metadata": metadata, "spec": spec}, template.path)
 
 
 def _metadata(
@@ -102,7 +101,7 @@ def _metadata(
     Every pod gets the labels that users select pods by. A pod gets the other labels and annotations
     only if its template refers to them.
     """
-    name, namespace = jobset.builder.name, jobset.builder.resource.get("metadata", "namespace")
+    name, namespace = jobset.name, jobset.resource.get("metadata", "namespace")
     group = [other for other in jobset.jobs if other.group == job.group]
     before = [other for other in group if other.first_index < job.first_index]
     job_name = f"{namespace.value or ''}/{name}-{job.name}-{index}"
@@ -159,11 +158,11 @@ def exclusive_affinity(affinity: dict[str, Any], topology_key: str) -> dict[str,
 
 def _drop_placement_annotations(jobset: JobSet) -> None:
     """Remove the annotation for exclusive placement, and report the one for labelled nodes."""
-    metadata = jobset.builder.data["metadata"]
+    metadata = jobset.data["metadata"]
     metadata.get("annotations", {}).pop(EXCLUSIVE_TOPOLOGY, None)
     if not metadata.get("annotations", True):
         del metadata["annotations"]
-    for source in (jobset.builder.resource, *(job.source.get("template") for job in jobset.jobs)):
+    for source in (jobset.resource, *(job.source.get("template") for job in jobset.jobs)):
         jobset.warn(
             source.get("metadata", "annotations", NODE_SELECTOR),
             "JobSet selects nodes that were labelled for each Job; mlgen allows any node",
@@ -190,11 +189,14 @@ def _write_claims(jobset: JobSet) -> None:
                 jobset.refuse(claim, "the PersistentVolumeClaim has no name", "write metadata.name")
                 continue
             if name not in mounted:
-                message = f'no container mounts the PersistentVolumeClaim "{name}"'
-                jobset.refuse(claim, message, "mount it, or remove it")
+                jobset.refuse(
+                    claim,
+                    f'no container mounts the PersistentVolumeClaim "{name}"',
+                    "mount it, or remove it",
+                )
                 continue
-            claim_name = f"{name}-{jobset.builder.name}"
-            jobset.put(("spec", "claims", claim_name), claim.get("spec"))
+            claim_name = f"{name}-{jobset.name}"
+            jobset.put(("claims", claim_name), claim.get("spec"))
             if is_kept:
                 jobset.warn(
                     claim,
@@ -221,8 +223,8 @@ def _write_network(jobset: JobSet) -> None:
     """Write a subdomain other than the JobSet's name. Report names that resolve only when ready."""
     network = jobset.spec.get("network")
     subdomain, not_ready = network.get("subdomain"), network.get("publishNotReadyAddresses")
-    if subdomain and subdomain.value != jobset.builder.name:
-        jobset.put(("spec", "network", "subdomain"), subdomain)
+    if subdomain and subdomain.value != jobset.name:
+        jobset.put(("network", "subdomain"), subdomain)
     if not_ready.value is False:
         jobset.warn(
             not_ready,
@@ -240,7 +242,7 @@ def _write_v1alpha1_subdomain(jobset: JobSet) -> None:
 
     Report the addresses if they have several, because all pods of a job have the same.
     """
-    name = jobset.builder.name
+    name = jobset.name
     texts = [(job.pod_template, json.dumps(job.pod_template.value)) for job in jobset.jobs]
     used = [
         (subdomain, source, address)
@@ -258,7 +260,7 @@ def _write_v1alpha1_subdomain(jobset: JobSet) -> None:
                 f"replace .{subdomain} with .{name} in all addresses",
             )
         elif subdomain != name:
-            jobset.put(("spec", "network", "subdomain"), source, subdomain)
+            jobset.put(("network", "subdomain"), source, subdomain)
 
 
 def _write_policies(jobset: JobSet) -> None:
@@ -266,21 +268,25 @@ def _write_policies(jobset: JobSet) -> None:
 
     The TTL applies to the whole job. If the JobSet has none, the Jobs' TTL is used.
     """
-    spec, put, path = jobset.spec, jobset.put, ("spec", "runPolicy")
-    for name in ("suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
-        put((*path, name), spec.get(name))
-    if spec.get("managedBy").value != CONTROLLER:
-        put((*path, "managedBy"), spec.get("managedBy"))
+    spec, put, path = jobset.spec, jobset.put, ("runPolicy",)
+    jobset.copy(spec, path, "suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+    jobset.put_manager(CONTROLLER, spec.get("managedBy"))
     seconds = spec.get("ttlSecondsAfterFinished").value
     for ttl in (job.spec.get("ttlSecondsAfterFinished") for job in jobset.jobs):
         if seconds is None:
             put((*path, "ttlSecondsAfterFinished"), ttl)
             seconds = ttl.value
         elif ttl and ttl.value != seconds:
-            message = f"mlgen deletes all Jobs {seconds} s after the job has finished"
-            jobset.warn(ttl, message, "write only spec.ttlSecondsAfterFinished")
-    message = "JobSet creates Kubernetes' own pod groups; mlgen does not"
-    jobset.warn(spec.get("scheduling"), message, GANG_HINT)
+            jobset.warn(
+                ttl,
+                f"mlgen deletes all Jobs {seconds} s after the job has finished",
+                "write only spec.ttlSecondsAfterFinished",
+            )
+    jobset.warn(
+        spec.get("scheduling"),
+        "JobSet creates Kubernetes' own pod groups; mlgen does not",
+        GANG_HINT,
+    )
 
 
 def _check_coordinator(jobset: JobSet) -> None:
@@ -293,9 +299,11 @@ def _check_coordinator(jobset: JobSet) -> None:
         for field, (unit, count) in counts.items():
             number = coordinator.get(field).value or 0
             if number >= count:
-                message = f"expected an index below {count}, got {number}"
-                hint = f"the {unit} of {job.name} are counted from 0"
-                jobset.refuse(coordinator.get(field), message, hint)
+                jobset.refuse(
+                    coordinator.get(field),
+                    f"expected an index below {count}, got {number}",
+                    f"the {unit} of {job.name} are counted from 0",
+                )
 
 
 def _write_success_policy(jobset: JobSet) -> None:
@@ -306,18 +314,19 @@ def _write_success_policy(jobset: JobSet) -> None:
     source = targets or policy or jobset.spec.get("replicatedJobs")
     deciders = [job for job in jobset.running if not targets.value or job.name in targets.value]
     if not deciders:
-        if not jobset.builder.collector.has_errors:
-            hint = "set replicas and completions to at least 1"
-            jobset.refuse(source, "these Jobs have no pods", hint)
+        if not jobset.collector.has_errors:
+            jobset.refuse(
+                source, "these Jobs have no pods", "set replicas and completions to at least 1"
+            )
         return
     before, is_any = jobset.completed_before(), operator.value == "Any"
     completed = frozenset[str]().union(*(before[decider.name] for decider in deciders))
     deciders = [decider for decider in deciders if is_any or decider.name not in completed]
     roles = [role for job in deciders for role in job.roles]
     if roles[1:]:
-        put(("spec", "successPolicy", "roles"), source, roles)
+        put(("successPolicy", "roles"), source, roles)
         if is_any:
-            put(("spec", "successPolicy", "operator"), operator)
+            put(("successPolicy", "operator"), operator)
             jobset.warn(
                 operator,
                 "the JobSet fails when any of these Jobs fails; "
@@ -325,7 +334,7 @@ def _write_success_policy(jobset: JobSet) -> None:
                 "target one replicated Job with replicas: 1",
             )
     elif jobset.job_count(jobset.jobs) > 1:
-        put(("spec", "successPolicy", "role"), source, roles[0])
+        put(("successPolicy", "role"), source, roles[0])
         last = deciders[0].name
         for job in jobset.running:
             for dependency in job.source.get("dependsOn").items():
@@ -337,7 +346,7 @@ def _write_success_policy(jobset: JobSet) -> None:
                     )
     _write_success_count(jobset, None if roles[1:] else deciders[0])
     if jobset.job_count(job for job in jobset.jobs if job.name not in completed) > 1:
-        put(("spec", "runPolicy", "cleanPodPolicy"), source, "Running")
+        put(("runPolicy", "cleanPodPolicy"), source, "Running")
 
 
 def _write_success_count(jobset: JobSet, decider: ReplicatedJob | None) -> None:
@@ -354,7 +363,7 @@ def _write_success_count(jobset: JobSet, decider: ReplicatedJob | None) -> None:
         elif indexes is not None:
             count = None
         if job is decider and count is not None:
-            jobset.put(("spec", "successPolicy", "replicas"), rules, count)
+            jobset.put(("successPolicy", "replicas"), rules, count)
         elif rules:
             message = f"with mlgen, {job.name} completes only when all of its pods have succeeded"
             hint = "delete the Job when these pods have succeeded"
@@ -366,33 +375,35 @@ def _write_success_count(jobset: JobSet, decider: ReplicatedJob | None) -> None:
 GROUP = "jobset.x-k8s.io"
 
 
-def _convert(builder: Builder) -> None:
-    """Write the TrainingJob of a JobSet."""
-    jobset = JobSet(builder)
-    if jobset.is_too_large():
-        return
-    kind = builder.resource.get("kind")
-    builder.put(("spec", "framework"), kind, "generic")
-    builder.put(("spec", "options", "addresses"), kind, value=False)
-    read_restarts(jobset)
-    for job in jobset.jobs:
-        write_roles(jobset, job)
-    jobset.write_startup_order()
-    _write_success_policy(jobset)
-    write_restarts(jobset)
-    _write_policies(jobset)
-    _check_coordinator(jobset)
-    _write_claims(jobset)
-    _drop_placement_annotations(jobset)
-    _write_network(jobset)
-    builder.share_templates()
-    if builder.resource.get("apiVersion").value == f"{GROUP}/v1alpha1":
-        _write_v1alpha1_subdomain(jobset)
-    # The roles of a replicated Job share one pod template, so each has reported the same problems.
-    builder.collector = Collector(dict.fromkeys(builder.collector.problems))
+class WrittenJobSet(JobSet):
+    """A JobSet that is written as a TrainingJob."""
+
+    def write(self) -> None:
+        """Write the TrainingJob."""
+        self.read()
+        if self.is_too_large():
+            return
+        self.put_framework("generic")
+        self.put(("options", "addresses"), self.kind, value=False)
+        read_restarts(self)
+        for job in self.jobs:
+            write_roles(self, job)
+        self.write_startup_order()
+        _write_success_policy(self)
+        write_restarts(self)
+        _write_policies(self)
+        _check_coordinator(self)
+        _write_claims(self)
+        _drop_placement_annotations(self)
+        _write_network(self)
+        self.share_templates()
+        if self.resource.get("apiVersion").value == f"{GROUP}/v1alpha1":
+            _write_v1alpha1_subdomain(self)
+        # The roles of a replicated Job share one pod template, so each has reported the same.
+        self.collector = Collector(dict.fromkeys(self.collector.problems))
 
 
 DIALECT = Dialect(
     groups=(GROUP,),
-    kinds={(f"{GROUP}/{version}", "JobSet"): _convert for version in ("v1alpha2", "v1alpha1")},
+    kinds={(f"{GROUP}/{version}", "JobSet"): WrittenJobSet for version in ("v1alpha2", "v1alpha1")},
 )

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mlgen.bounds import ROLES
-from mlgen.dialects._builder import Builder, SourceValue
-from mlgen.dialects._resource import Resource
+from mlgen.dialects._builder import Builder, Field
 from mlgen.kubernetes.names import DNS_1035, DNS_1035_WORDS
 from mlgen.problems import choice, did_you_mean
 
@@ -31,7 +30,7 @@ class Failure(NamedTuple):
     """
 
     scope: str
-    source: SourceValue
+    source: Field
     codes: frozenset[int]
     retries: int
     limit: int
@@ -56,7 +55,7 @@ class ReplicatedJob:
     """
 
     name: str
-    source: SourceValue
+    source: Field
     job_count: int
     pod_count: int
     first_index: int
@@ -66,12 +65,12 @@ class ReplicatedJob:
     restarts_all: bool = False
 
     @property
-    def spec(self) -> SourceValue:
+    def spec(self) -> Field:
         """The `spec` of each Job."""
         return self.source.get("template", "spec")
 
     @property
-    def pod_template(self) -> SourceValue:
+    def pod_template(self) -> Field:
         """The pod template of each Job."""
         return self.spec.get("template")
 
@@ -91,19 +90,19 @@ class ReplicatedJob:
         return str(self.source.get("groupName").value or "default")
 
     @property
-    def pod_failure_rules(self) -> SourceValue:
+    def pod_failure_rules(self) -> Field:
         """The rules of the `podFailurePolicy`."""
         return self.spec.get("podFailurePolicy", "rules")
 
     @property
-    def main_container(self) -> SourceValue:
+    def main_container(self) -> Field:
         """The first container named in a rule on exit codes, or the first container of the pod."""
         first, *others = self.pod_template.get("spec", "containers").items()
         rules = self.pod_failure_rules.items()
         named = [rule.get("onExitCodes", "containerName").value for rule in rules]
         return next((item for item in (first, *others) if item.value["name"] in named), first)
 
-    def matched_codes(self, rule: SourceValue) -> frozenset[int]:
+    def matched_codes(self, rule: Field) -> frozenset[int]:
         """Return the exit codes of the main container that a rule matches."""
         on_codes, main = rule.get("onExitCodes"), self.main_container.value["name"]
         if not on_codes or on_codes.get("containerName").value not in (None, main):
@@ -126,7 +125,7 @@ class ReplicatedJob:
         return permanent
 
 
-class JobSet(Resource):
+class JobSet(Builder):
     """A JobSet.
 
     Attributes:
@@ -135,28 +134,33 @@ class JobSet(Resource):
         together: the gang: the replicated Jobs that restart together.
     """
 
-    def __init__(self, builder: Builder) -> None:
-        super().__init__(builder)
+    def __init__(self, resource: Field) -> None:
+        super().__init__(resource)
         self.jobs: list[ReplicatedJob] = []
-        self.rules: list[SourceValue] = []
+        self.rules: list[Field] = []
         self.together: list[ReplicatedJob] = []
+
+    def read(self) -> None:
+        """Read the replicated Jobs."""
         for source in self.spec.get("replicatedJobs").items():
             self._read_job(source, source.get("name"))
 
-    def _read_job(self, source: SourceValue, name: SourceValue) -> None:
+    def _read_job(self, source: Field, name: Field) -> None:
         """Read a replicated Job, and report a duplicate or invalid name."""
         if name.value in [job.name for job in self.jobs]:
-            message = f'duplicate name "{name.value}"'
-            self.refuse(name, message, "give each replicated Job its own name")
+            self.refuse(
+                name, f'duplicate name "{name.value}"', "give each replicated Job its own name"
+            )
         elif not DNS_1035.match(name.value):
-            message = f'"{name.value}" cannot be part of the name of a Job'
-            self.refuse(name, message, f"use {DNS_1035_WORDS}")
+            self.refuse(
+                name, f'"{name.value}" cannot be part of the name of a Job', f"use {DNS_1035_WORDS}"
+            )
         else:
             job_count, first_index = source.value.get("replicas", 1), self.job_count(self.jobs)
             pod_count = self._pod_count(source.get("template", "spec"))
             self.jobs.append(ReplicatedJob(name.value, source, job_count, pod_count, first_index))
 
-    def _pod_count(self, spec: SourceValue) -> int:
+    def _pod_count(self, spec: Field) -> int:
         """Return the number of pods of a Job. Report differences because all run at once."""
         parallelism, completions = spec.get("parallelism"), spec.get("completions")
         at_once = 1 if parallelism.value is None else int(parallelism.value)
@@ -193,12 +197,10 @@ class JobSet(Resource):
             )
         return at_once
 
-    def put_all(
-        self, job: ReplicatedJob, field: str, source: SourceValue, value: Any = None
-    ) -> None:
+    def put_all(self, job: ReplicatedJob, field: str, source: Field, value: Any = None) -> None:
         """Write a field of the roles of a replicated Job."""
         for role in job.roles:
-            self.put(("spec", "roles", role, field), source, value)
+            self.put(("roles", role, field), source, value)
 
     @property
     def running(self) -> list[ReplicatedJob]:
@@ -223,13 +225,14 @@ class JobSet(Resource):
             )
         return total > ROLES
 
-    def require_names(self, names: Iterable[SourceValue]) -> None:
+    def require_names(self, names: Iterable[Field]) -> None:
         """Report the names that do not belong to a replicated Job."""
         known = [job.name for job in self.jobs]
         for name in names:
             if name.value not in known:
-                message = f'there is no replicated Job "{name.value}"'
-                self.refuse(name, message, choice(name.value, known))
+                self.refuse(
+                    name, f'there is no replicated Job "{name.value}"', choice(name.value, known)
+                )
 
     def completed_before(self) -> dict[str, frozenset[str]]:
         """Return the names of the running Jobs that complete before each of them starts.
@@ -258,8 +261,7 @@ class JobSet(Resource):
             for dependency in job.source.get("dependsOn").items():
                 name, status = dependency.get("name"), dependency.value["status"]
                 if in_order:
-                    message = "startupPolicyOrder: InOrder and dependsOn are mutually exclusive"
-                    self.refuse(dependency, message, "remove one of them")
+                    self.refuse_both(dependency, "startupPolicyOrder: InOrder", "dependsOn")
                 elif name.value not in earlier:
                     self.refuse(
                         name,
@@ -281,9 +283,7 @@ class JobSet(Resource):
         found = [other for other in earlier.values() if other.roles and other.pod_count]
         return found if self.gang == "kueue" else found[-1:]
 
-    def _waits(
-        self, source: SourceValue, other: ReplicatedJob, status: str
-    ) -> Iterator[dict[str, str]]:
+    def _waits(self, source: Field, other: ReplicatedJob, status: str) -> Iterator[dict[str, str]]:
         """Yield a `waitFor` item for each Job of a replicated Job, until Ready or Complete.
 
         A pod without a readiness or startup probe is ready as soon as it runs, and a completed Job

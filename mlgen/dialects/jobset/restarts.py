@@ -11,8 +11,9 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-failure-polic
 """
 
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
-from mlgen.dialects._builder import ENDLESS, SourceValue
+from mlgen.dialects._builder import ENDLESS, Field
 from mlgen.dialects._schemas import read
 from mlgen.dialects.jobset.jobs import EXIT_CODES, Failure, JobSet, ReplicatedJob
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES
@@ -42,8 +43,11 @@ def read_restarts(jobset: JobSet) -> None:
             jobset.rules.append(rule)
     strategy = policy.get("restartStrategy")
     if strategy.value == "InPlaceRestart" and (policy.get("maxRestarts").value or jobset.rules):
-        message = "JobSet restarts the containers in place; mlgen recreates all pods"
-        jobset.warn(strategy, message, "remove it")
+        jobset.warn(
+            strategy,
+            "JobSet restarts the containers in place; mlgen recreates all pods",
+            "remove it",
+        )
     running = jobset.running
     for job in jobset.jobs:
         job.failures = tuple(_failures(jobset, job))
@@ -89,12 +93,22 @@ def _fails_on_disruption(job: ReplicatedJob) -> bool:
     return False
 
 
-def _reaction(jobset: JobSet, job: ReplicatedJob, reason: str) -> tuple[str, bool, SourceValue]:
-    """Return the JobSet's reaction to a Job that fails for this reason.
+class Reaction(NamedTuple):
+    """The JobSet's reaction to a failed Job.
 
-    Returns:
-        The scope of a `Failure`, whether the restart counts, and the rule or the whole policy.
+    Attributes:
+        scope: as in a `Failure`.
+        counts: True if the restart counts towards the limit.
+        source: the rule, or the whole policy.
     """
+
+    scope: str
+    counts: bool
+    source: Field
+
+
+def _reaction(jobset: JobSet, job: ReplicatedJob, reason: str) -> Reaction:
+    """Return the JobSet's reaction to a Job that fails for this reason."""
     source = jobset.spec.get("failurePolicy")
     action = "RestartJobSet" if source else "FailJobSet"
     for rule in jobset.rules:
@@ -105,7 +119,7 @@ def _reaction(jobset: JobSet, job: ReplicatedJob, reason: str) -> tuple[str, boo
             break
     row = read("jobset.json")["failureActions"][action]
     is_allowed = _max_restarts(jobset) or not row["counts"]
-    return row["restarts"] if is_allowed else "", row["counts"], source
+    return Reaction(row["restarts"] if is_allowed else "", row["counts"], source)
 
 
 def _peers(jobset: JobSet) -> dict[str, frozenset[str]]:
@@ -140,22 +154,25 @@ def write_restarts(jobset: JobSet) -> None:
         source = policy.get("maxRestarts") if _max_restarts(jobset) else policy
         every = all(job in gang for job in jobset.jobs if job.job_count)
         scope = "All" if every else [role for job in gang for role in job.roles]
-        jobset.builder.restart_together(source, scope)
+        jobset.restart_together(source, scope)
         failures = [failure for job in gang if job.restarts_all for failure in job.failures]
         limit = max((failure.limit for failure in failures if failure.codes), default=0)
-        jobset.put(("spec", "runPolicy", "backoffLimit"), source, limit)
+        jobset.put(("runPolicy", "backoffLimit"), source, limit)
         _report_uncounted(jobset, failures)
     for job in jobset.running:
         deadline = job.spec.get("activeDeadlineSeconds")
-        if deadline and _reaction(jobset, job, "DeadlineExceeded")[0]:
+        if deadline and _reaction(jobset, job, "DeadlineExceeded").scope:
             jobset.warn(
                 deadline,
                 "after activeDeadlineSeconds, JobSet restarts all Jobs; with mlgen, the job fails",
                 "remove it",
             )
         if gang and ATTEMPT in str(job.pod_template.value):
-            message = f"the restart attempt in {ATTEMPT} is always 0 with mlgen"
-            jobset.warn(job.pod_template, message, "do not refer to this label")
+            jobset.warn(
+                job.pod_template,
+                f"the restart attempt in {ATTEMPT} is always 0 with mlgen",
+                "do not refer to this label",
+            )
         if job.is_per_index:
             scope, _, source = _reaction(jobset, job, "FailedIndexes")
             if scope or gang:
@@ -198,8 +215,11 @@ def _report_failure(jobset: JobSet, job: ReplicatedJob, failure: Failure) -> Non
             at_once,
         )
     elif job.restarts_all and failure.scope == "Job" and not (is_gang and job.job_count == 1):
-        message = "JobSet restarts only the Job that has failed; mlgen restarts all Jobs"
-        jobset.warn(failure.source, message, "write action: RestartJobSet")
+        jobset.warn(
+            failure.source,
+            "JobSet restarts only the Job that has failed; mlgen restarts all Jobs",
+            "write action: RestartJobSet",
+        )
     elif not job.restarts_all and failure.scope == "Job" and job.pod_count > 1:
         jobset.warn(
             failure.source,
@@ -229,11 +249,15 @@ def write_retries(jobset: JobSet, job: ReplicatedJob) -> None:
     jobset.put_all(job, "replicas", pods, job.pod_count if pods else None)
     jobset.put_all(job, "activeDeadlineSeconds", spec.get("activeDeadlineSeconds"))
     if restart_policy == "Always":
-        message = "a Job's pods cannot have restartPolicy: Always"
-        jobset.refuse(source, message, "write OnFailure or Never")
+        jobset.refuse(
+            source, "a Job's pods cannot have restartPolicy: Always", "write OnFailure or Never"
+        )
     for name in NEEDS_NEVER if restart_policy != "Never" else ():
-        message = f"{name} requires restartPolicy: Never, got {restart_policy}"
-        jobset.refuse(spec.get(name), message, "write restartPolicy: Never in the pod template")
+        jobset.refuse(
+            spec.get(name),
+            f"{name} requires restartPolicy: Never, got {restart_policy}",
+            "write restartPolicy: Never in the pod template",
+        )
     for rule in job.pod_failure_rules.items():
         _check_rule(jobset, job, rule)
     if job.restarts_all:
@@ -242,7 +266,7 @@ def write_retries(jobset: JobSet, job: ReplicatedJob) -> None:
         rules = job.pod_failure_rules or job.failures[0].source
         jobset.put_all(job, "restartPolicy", rules, "OnFailure" if codes else "Never")
         if codes:
-            jobset.builder.always_restarted(rules, codes)
+            jobset.always_restarted(rules, codes)
             _write_codes(jobset, job, rules, EXIT_CODES - codes)
     else:
         if job.is_alone:
@@ -278,7 +302,7 @@ def _write_limit(jobset: JobSet, job: ReplicatedJob, restart_policy: str) -> Non
 
 
 def _write_codes(
-    jobset: JobSet, job: ReplicatedJob, source: SourceValue, permanent: frozenset[int]
+    jobset: JobSet, job: ReplicatedJob, source: Field, permanent: frozenset[int]
 ) -> None:
     """Write the restart policy ExitCode, if there are permanent exit codes."""
     if permanent:
@@ -287,7 +311,7 @@ def _write_codes(
             jobset.put_all(job, "retryableExitCodes", source, sorted(EXIT_CODES - permanent))
 
 
-def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: SourceValue) -> None:
+def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: Field) -> None:
     """Report differences in the effect of a podFailurePolicy's rule."""
     action, ignored = rule.get("action"), rule.value["action"] == "Ignore"
     for condition in rule.get("onPodConditions").items():
@@ -296,23 +320,29 @@ def _check_rule(jobset: JobSet, job: ReplicatedJob, rule: SourceValue) -> None:
     named = on_codes.get("containerName").value
     several = len(job.pod_template.value["spec"]["containers"]) > 1
     if on_codes and (named not in (None, main) or (not named and several)):
-        message = f"mlgen considers only exit codes of the container {main}"
-        jobset.warn(on_codes, message, f"write containerName: {main}")
+        jobset.warn(
+            on_codes,
+            f"mlgen considers only exit codes of the container {main}",
+            f"write containerName: {main}",
+        )
     if ignored and job.matched_codes(rule):
         does, limit = "with mlgen, they count against backoffLimit", "backoffLimit"
         if job.restarts_all:
             does, limit = "mlgen restarts all Jobs", "maxRestarts"
         jobset.warn(action, f"JobSet does not count these failures; {does}", f"increase {limit}")
     if action.value == "FailJob" and job.is_per_index:
-        message = "with backoffLimitPerIndex, JobSet fails the Job; mlgen fails only the index"
-        jobset.warn(action, message, "write maxFailedIndexes: 0")
+        jobset.warn(
+            action,
+            "with backoffLimitPerIndex, JobSet fails the Job; mlgen fails only the index",
+            "write maxFailedIndexes: 0",
+        )
 
 
 def _check_condition(
-    jobset: JobSet, job: ReplicatedJob, condition: SourceValue, *, ignored: bool
+    jobset: JobSet, job: ReplicatedJob, condition: Field, *, ignored: bool
 ) -> None:
     """Report a pod condition. Disrupted pods never count. Other conditions are not evaluated."""
-    fails = not _reaction(jobset, job, "PodFailurePolicy")[0]
+    fails = not _reaction(jobset, job, "PodFailurePolicy").scope
     message = ""
     if condition.value["type"] != DISRUPTED:
         message = f"mlgen ignores the pod condition {condition.value['type']}"

@@ -50,7 +50,7 @@ def _merged(document: Document, runtime: Document, collector: Collector) -> Merg
     finish_policy = policies.apply(job)
     for each in job.jobs():
         if step(each):  # a label that only Trainer reads
-            job.patch(str(each.get("name").value), {"metadata": {"labels": {STEP: None}}})
+            job.patch(each.name, {"metadata": {"labels": {STEP: None}}})
     data = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": _metadata(job)}
     whole = tree({**data, "spec": job.with_fields(_policies(job))})
     mark = Mark(document.marks.place, origin=(), inner=whole.mark.inner)
@@ -67,7 +67,7 @@ def _patch(job: TrainJob) -> None:
     for patch in job.spec.get("runtimePatches").items():
         for each in patch.get("trainingRuntimeSpec", "template", "spec", "replicatedJobs").items():
             if each.get("template"):
-                job.patch(each.get("name").value, each.get("template"))
+                job.patch(each.name, each.get("template"))
     for override in job.spec.get("podTemplateOverrides").items():
         fields = ("metadata", "spec")
         _override(job, override, {k: override.get(k) for k in fields if override.get(k)})
@@ -79,7 +79,7 @@ def _patch(job: TrainJob) -> None:
 def _override(job: TrainJob, override: Written, template: dict[str, Any]) -> None:
     """Merge an override into the pods of its target Jobs."""
     for target in override.get("targetJobs").items():
-        job.patch(target.get("name").value, {"spec": {"template": template}})
+        job.patch(target.name, {"spec": {"template": template}})
 
 
 def _configure(job: TrainJob) -> None:
@@ -87,7 +87,7 @@ def _configure(job: TrainJob) -> None:
     names = ("image", "command", "args")
     fields = {name: job.trainer.get(name) for name in names if job.trainer.get(name)}
     for each in job.jobs(TRAINER):
-        job.patch_container(str(each.get("name").value), NODE, fields)
+        job.patch_container(each.name, NODE, fields)
     resources = job.trainer.get("resourcesPerNode")
     for name in job.trained() if resources and job.policy else ():
         job.patch_container(name, NODE, {"resources": resources})
@@ -97,7 +97,7 @@ def _count(job: TrainJob) -> None:
     """Write the number of pods of each replicated Job."""
     nodes, is_mpi = job.trainer.get("numNodes"), job.is_policy("mpi")
     for each in job.jobs():
-        name, count = str(each.get("name").value), each.get("template", "spec", "parallelism")
+        name, count = each.name, each.get("template", "spec", "parallelism")
         if step(each) == TRAINER and job.policy:
             count = job.policy.get("numNodes")
         if step(each) == TRAINER and not is_mpi:
@@ -120,7 +120,7 @@ def _initialize(job: TrainJob) -> None:
             if secret:
                 before = container(each, name).get("envFrom").items()
                 fields["envFrom"] = [*before, {"secretRef": {"name": secret}}]
-            job.patch_container(str(each.get("name").value), name, fields)
+            job.patch_container(each.name, name, fields)
 
 
 def _metadata(job: TrainJob) -> dict[str, Any]:
@@ -172,13 +172,9 @@ def _schedule(job: TrainJob, builder: Builder) -> None:
     job.warn(topology, "networkTopology is not rendered", hint)
 
 
-def _unmerged(_: Builder) -> None:
-    """Do nothing: a TrainJob is merged to a JobSet, and runtimes are parts of TrainJobs."""
-
-
 DIALECT = Dialect(
     groups=("trainer.kubeflow.org",),
-    kinds={(runtimes.VERSION, kind): _unmerged for kind in ("TrainJob", *runtimes.KINDS)},
+    kinds={(runtimes.VERSION, kind): Builder for kind in ("TrainJob", *runtimes.KINDS)},
     merge=Merge(runtimes.find, _merged),
     parts=frozenset((runtimes.VERSION, kind) for kind in runtimes.KINDS),
 )

@@ -101,15 +101,19 @@ def _check_policy(job: TrainJob) -> None:
     )
     first, *others = [*filter(job.is_policy, POLICIES), ""]
     for name in filter(None, others):
-        message = f"{first} and {name} are mutually exclusive"
-        job.refuse(job.policy.get(name), message, "remove one of them")
+        job.refuse(
+            job.policy.get(name), f"{first} and {name} are mutually exclusive", "remove one of them"
+        )
     reserved = read("trainer")["variables"].get(first, {}) if first != "jax" else {}
     if first == "mpi" and runtimes.version_of(job.runtime) in BEFORE_RESERVED:
         reserved = {}
     for item in job.trainer.get("env").items():
         if (name := item.get("name").value) in reserved:
-            message = f"Trainer rejects {name}, which it sets itself with mlPolicy.{first}"
-            job.refuse(item.get("name"), message, "remove it")
+            job.refuse(
+                item.get("name"),
+                f"Trainer rejects {name}, which it sets itself with mlPolicy.{first}",
+                "remove it",
+            )
     wanted = job.trainer.get("numProcPerNode")
     if isinstance(wanted.value, str) and first != "torch":
         job.refuse(wanted, f"{wanted.value} is possible only with mlPolicy.torch", "write a number")
@@ -142,5 +146,8 @@ def _check_patch(job: TrainJob, targets: list[Written], pod: Written) -> None:
             if not any(container(found, str(name.value), kind) for kind in CONTAINERS):
                 job.refuse_container(name, target.value)
         if env.value and name.value in CONFIGURED.values():
-            message = f"Trainer rejects variables of the container {name.value} here"
-            job.refuse(env, message, "set them in trainer.env or initializer")
+            job.refuse(
+                env,
+                f"Trainer rejects variables of the container {name.value} here",
+                "set them in trainer.env or initializer",
+            )

@@ -56,8 +56,11 @@ class TrainJob:
 
     def refuse_container(self, source: Written, job: object) -> None:
         """Report the name of a container that a replicated Job does not have."""
-        message = f'the Job {job} of the runtime has no container named "{source.value}"'
-        self.refuse(source, message, "Trainer changes existing containers only")
+        self.refuse(
+            source,
+            f'the Job {job} of the runtime has no container named "{source.value}"',
+            "Trainer changes existing containers only",
+        )
 
     def jobs(self, part: str = "") -> list[Written]:
         """Return the replicated Jobs, or only those that a part of the TrainJob configures."""
@@ -84,14 +87,17 @@ class TrainJob:
 
     def find(self, name: str) -> Written:
         """Return a replicated Job by its name."""
-        return next((job for job in self.jobs() if job.get("name").value == name), Written(None))
+        return next((job for job in self.jobs() if job.name == name), Written(None))
 
     def require(self, name: Written) -> bool:
         """Return True if the runtime has a replicated Job of this name; else report it."""
-        names = [str(each.get("name").value) for each in self.jobs()]
+        names = [each.name for each in self.jobs()]
         if name.value not in names:
-            message = f'the {self.title} has no Job named "{name.value}"'
-            self.refuse(name, message, choice(str(name.value), names))
+            self.refuse(
+                name,
+                f'the {self.title} has no Job named "{name.value}"',
+                choice(str(name.value), names),
+            )
         return name.value in names
 
     def is_policy(self, name: str) -> bool:
@@ -126,7 +132,7 @@ class TrainJob:
         if given is not None:
             return dict(given)
         for each in self.jobs():
-            if each.get("name").value == NODE or step(each) == TRAINER:
+            if each.name == NODE or step(each) == TRAINER:
                 resources = container(each, NODE).get("resources").value
                 if resources is not None:
                     return dict(resources)
@@ -139,7 +145,7 @@ class TrainJob:
 
     def trained(self) -> list[str]:
         """Return the replicated Jobs that `trainer` configures."""
-        names = [str(job.get("name").value) for job in self.jobs(TRAINER)]
+        names = [job.name for job in self.jobs(TRAINER)]
         return [*names, *([NODE] if self.has_launcher_as_node and NODE not in names else [])]
 
 
@@ -151,7 +157,7 @@ def step(job: Written) -> str:
 def container(job: Written, name: str, kind: str = "containers") -> Written:
     """Return a container of a replicated Job by its name."""
     items = job.get(*POD, kind).items()
-    return next((item for item in items if item.get("name").value == name), Written(None))
+    return next((item for item in items if item.name == name), Written(None))
 
 
 def variables(env: Written) -> list[dict[str, Any]]:

@@ -33,6 +33,11 @@ class Written(NamedTuple):
             around = mark if mark.place else around
         return Written(value, mark, around)
 
+    @property
+    def name(self) -> str:
+        """The field `name` of a mapping."""
+        return str(self.get("name").value)
+
     def items(self) -> "Iterator[Written]":
         """Yield the items of a list. None counts as empty."""
         return (self.get(i) for i in range(len(self.value or [])))

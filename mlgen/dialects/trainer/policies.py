@@ -144,22 +144,30 @@ def _tune(job: TrainJob) -> None:
     known, reference = read("trainer")["torchtune"], job.spec.get("runtimeRef", "name")
     values, model = _values(job), torchtune_model(str(reference.value))
     if model not in known["models"]:
-        message = "Trainer finds no model for `tune run` in the name of the runtime"
-        hint = f"use a torchtune runtime with one of these models: {', '.join(known['models'])}"
-        job.refuse(reference, message, hint)
+        job.refuse(
+            reference,
+            "Trainer finds no model for `tune run` in the name of the runtime",
+            f"use a torchtune runtime with one of these models: {', '.join(known['models'])}",
+        )
     elif values["nodes"] > 1 and model not in known["severalNodes"]:
-        message = f"Trainer trains {model} on one node only"
-        job.refuse(job.trainer.get("numNodes"), message, "write numNodes: 1")
+        job.refuse(
+            job.trainer.get("numNodes"),
+            f"Trainer trains {model} on one node only",
+            "write numNodes: 1",
+        )
     for argument in job.trainer.get("args").items():
         if argument.value.partition("=")[0] in known["runtimeArguments"]:
-            message = f"Trainer rejects {argument.value}, because the runtime sets this argument"
-            job.refuse(argument, message, "remove it")
+            job.refuse(
+                argument,
+                f"Trainer rejects {argument.value}, because the runtime sets this argument",
+                "remove it",
+            )
     for each in job.runtime.get("spec", "template", "spec", "replicatedJobs").items():
         words = container(each, NODE).get("command").items() if step(each) == TRAINER else ()
         kept = [word for word in words if word.value.partition("=")[0] in known["runtimeArguments"]]
         command = [*job.trainer.get("command").items(), *_recipe(job, model, values), *kept]
         if step(each) == TRAINER:
-            job.patch_container(str(each.get("name").value), NODE, {"command": command})
+            job.patch_container(each.name, NODE, {"command": command})
 
 
 def _recipe(job: TrainJob, model: str, values: Mapping[str, Any]) -> list[str]:

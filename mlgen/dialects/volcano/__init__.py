@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from shlex import quote
 from typing import Any
 
-from mlgen.dialects._builder import Builder, Dialect, SourceValue
+from mlgen.dialects._builder import Dialect, Field
 from mlgen.dialects.volcano.job import (
     PLUGINS,
     TABLES,
@@ -48,17 +48,17 @@ def write_scheduling(job: VolcanoJob) -> None:
     """
     spec = job.spec
     queue, priority = _non_empty(spec.get("queue")), _non_empty(spec.get("priorityClassName"))
-    job.put(("spec", "scheduling", "priorityClassName"), priority)
+    job.put(("scheduling", "priorityClassName"), priority)
     names = [task.pod.get("schedulerName") for task in job.running]
     named = map(_non_empty, (spec.get("schedulerName"), *names))
-    scheduler = next(filter(None, named), SourceValue(None))
+    scheduler = next(filter(None, named), Field(None))
     least, pods = job.min_available, sum(task.replicas for task in job.tasks)
     if scheduler.value != DEFAULT and (scheduler or queue):
         source, name = scheduler or queue, scheduler.value or VOLCANO
-        job.put(("spec", "scheduling", "gang"), source, VOLCANO)
-        job.put(("spec", "scheduling", "queue"), queue)
+        job.put(("scheduling", "gang"), source, VOLCANO)
+        job.put(("scheduling", "queue"), queue)
         if name != VOLCANO:
-            job.put(("spec", "scheduling", "schedulerName"), scheduler)
+            job.put(("scheduling", "schedulerName"), scheduler)
         keep = f", priorityClassName: {priority.value}" if priority else ""
         job.warn(
             source,
@@ -67,7 +67,7 @@ def write_scheduling(job: VolcanoJob) -> None:
         )
         if least < pods:
             source = spec.get("minAvailable") or spec
-            job.put(("spec", "scheduling", "minMember"), source, max(1, least))
+            job.put(("scheduling", "minMember"), source, max(1, least))
     elif queue:
         job.warn(
             queue,
@@ -85,9 +85,9 @@ def write_scheduling(job: VolcanoJob) -> None:
     _write_placement(job)
 
 
-def _non_empty(name: SourceValue) -> SourceValue:
+def _non_empty(name: Field) -> Field:
     """Return a name. An empty name counts as not set."""
-    return name if name.value else SourceValue(None, name.path)
+    return name if name.value else Field(None, name.path)
 
 
 def _write_placement(job: VolcanoJob) -> None:
@@ -102,8 +102,8 @@ def _write_placement(job: VolcanoJob) -> None:
         tier = tier if tier.value is not None else _non_empty(network.get("highestTierName"))
         mode = "preferred" if network.get("mode").value == "soft" else "required"
         if is_gang and tier.value is not None:
-            job.put(("spec", "scheduling", "topology", "tier"), tier)
-            job.put(("spec", "scheduling", "topology", "mode"), network.get("mode"), mode)
+            job.put(("scheduling", "topology", "tier"), tier)
+            job.put(("scheduling", "topology", "mode"), network.get("mode"), mode)
         else:
             job.warn(
                 network,
@@ -176,14 +176,14 @@ def write_additions(job: VolcanoJob) -> PodAdditions:
             f"use the variable RANK, or write {INDEX} in the command",
         )
     source = job.spec.get("plugins")
-    job.put(("spec", "env"), source, additions.env)
+    job.put(("env",), source, additions.env)
     # Selectors outside of the job may use the labels that Volcano sets on pods.
-    labels = {"volcano.sh/job-name": job.builder.name}
-    job.put(("spec", "template", "metadata", "labels"), job.builder.resource.get("kind"), labels)
+    labels = {"volcano.sh/job-name": job.name}
+    job.put(("template", "metadata", "labels"), job.kind, labels)
     # Volcano's scheduler reads these annotations from the pods.
-    metadata = job.builder.data["spec"]["template"]["metadata"]
+    metadata = job.data["spec"]["template"]["metadata"]
     for kind, keys in TABLES["inherited"].items() if job.gang else ():
-        values = job.builder.resource.get("metadata", kind).value or {}
+        values = job.resource.get("metadata", kind).value or {}
         inherited = {key: values[key] for key in keys if key in values}
         if inherited:
             metadata[kind] = metadata.get(kind, {}) | inherited
@@ -197,8 +197,8 @@ def _write_claims(job: VolcanoJob, additions: PodAdditions) -> None:
         mount = {"name": f"claim-{i}", "mountPath": volume.value["mountPath"]}
         claim, claim_name = volume.get("volumeClaim"), volume.value.get("volumeClaimName")
         if not claim_name:
-            claim_name = f"{job.builder.name}-claim-{i}"
-            job.put(("spec", "claims", claim_name), claim)
+            claim_name = f"{job.name}-claim-{i}"
+            job.put(("claims", claim_name), claim)
             if ttl:
                 job.warn(
                     claim,
@@ -207,7 +207,7 @@ def _write_claims(job: VolcanoJob, additions: PodAdditions) -> None:
                     f"to delete it, run kubectl delete pvc {quote(claim_name)}",
                 )
         short_form = {"mountPath": mount["mountPath"], "pvc": claim_name}
-        job.put(("spec", "volumes", mount["name"]), volume, short_form)
+        job.put(("volumes", mount["name"]), volume, short_form)
         additions.claim_mounts.append(mount)
 
 
@@ -222,7 +222,7 @@ def _write_svc(job: VolcanoJob, additions: PodAdditions) -> None:
     if job.argument("svc", "inject-hosts-env").value:
         additions.env.update(variables)
     volume = {"mountPath": HOST_FILES, "files": files | variables}
-    job.put(("spec", "volumes", "svc"), job.sources["svc"], volume)
+    job.put(("volumes", "svc"), job.sources["svc"], volume)
     additions.mounts.append({"name": "svc", "mountPath": HOST_FILES})
 
 
@@ -232,7 +232,7 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
     The user must create the Secret, because mlgen renders no private key.
     """
     folder, port = (job.argument("ssh", name) for name in ("ssh-key-file-path", "ssh-port"))
-    source, secret = job.sources["ssh"], f"{job.builder.name}-ssh"
+    source, secret = job.sources["ssh"], f"{job.name}-ssh"
     config = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
     for host in (host for task in job.tasks for host in job.hosts(task)):
         config += f"Host {host.partition('.')[0]}\n  HostName {host}\n  Port {port.value}\n"
@@ -242,10 +242,9 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
     mode = 0o600 if folder.value == PLUGINS["ssh"]["ssh-key-file-path"] else 0o644
     projected = {"sources": [keys, client], "defaultMode": mode}
     mount = {"mountPath": folder.value, "subPath": ".ssh"}
-    job.put(("spec", "volumes", "ssh-keys"), source, {**mount, "projected": projected})
+    job.put(("volumes", "ssh-keys"), source, {**mount, "projected": projected})
     additions.mounts.append({"name": "ssh-keys", **mount})
-    namespace = job.builder.data["metadata"].get("namespace")
-    option = f" -n {quote(str(namespace))}" if namespace else ""
+    option = job.namespace_option
     written = [job.argument("ssh", f"ssh-{name}-key") for name in ("private", "public")]
     first_key = next((key for key in written if key.value), None)
     if first_key:
@@ -256,9 +255,11 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
             "--from-file=ssh-privatekey=… --from-file=ssh-publickey=…",
         )
     else:
-        message = f"Volcano creates the Secret {secret} with SSH keys; mlgen does not"
-        hint = f"run mlgen ssh-secret{option} {quote(secret)} | kubectl apply -f -"
-        job.warn(source, message, hint)
+        job.warn(
+            source,
+            f"Volcano creates the Secret {secret} with SSH keys; mlgen does not",
+            f"run mlgen ssh-secret{option} {quote(secret)} | kubectl apply -f -",
+        )
 
 
 def _write_hostfile(job: VolcanoJob, additions: PodAdditions) -> None:
@@ -279,7 +280,7 @@ def _write_hostfile(job: VolcanoJob, additions: PodAdditions) -> None:
     slots = f" slots={number}" if number else ""
     text = "".join(f"{host}{slots}\n" for host in job.hosts(worker))
     volume = {"mountPath": HOSTFILE_FOLDER, "files": {"hostfile": text}}
-    job.put(("spec", "volumes", "mpi-hostfile"), job.sources["mpi"], volume)
+    job.put(("volumes", "mpi-hostfile"), job.sources["mpi"], volume)
     additions.mounts.append({"name": "mpi-hostfile", "mountPath": HOSTFILE_FOLDER})
     additions.env.update(dict.fromkeys(TABLES["hostfileVariables"], f"{HOSTFILE_FOLDER}/hostfile"))
 
@@ -314,13 +315,13 @@ def _hosts_variable(job: VolcanoJob) -> str:
 
 def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
     """Write the role of a task: its pod template, command, variables and port."""
-    path = ("spec", "roles", task.role)
+    path = ("roles", task.role)
     main, ray = _main_container(job, task)
     env = {}
     if task.name == job.argument("mpi", "master").value:
         env["MPI_HOST"] = _hosts_variable(job)
     template = _template(job, task, additions, env)
-    job.builder.role(task.role, template, template.get("spec", "containers", main))
+    job.role(task.role, template, template.get("spec", "containers", main))
     for name, value in env.items():
         job.put((*path, "env", name), job.sources["mpi"], value)
     if task.name == job.argument("mpi", "worker").value:
@@ -335,9 +336,9 @@ def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
     if task.name == job.argument("ray", "head").value:
         # Volcano's Service is not rendered, so clients need another way to reach the head.
         kind = "statefulset" if task.restart == "Always" else "job"
-        workload = quote(f"{kind}/{job.builder.name}-{task.name}")
+        workload = quote(f"{kind}/{job.name}-{task.name}")
         port = quote(str(job.argument("ray", "dashboardPort").value))
-        service = f"{job.builder.name}-{task.name}-svc"
+        service = f"{job.name}-{task.name}-svc"
         job.warn(
             job.sources["ray"],
             f"Volcano creates the Service {service} for the head; mlgen does not",
@@ -359,9 +360,7 @@ def _main_container(job: VolcanoJob, task: Task) -> tuple[int, str]:
     return 0, ""
 
 
-def _template(
-    job: VolcanoJob, task: Task, additions: PodAdditions, env: dict[str, str]
-) -> SourceValue:
+def _template(job: VolcanoJob, task: Task, additions: PodAdditions, env: dict[str, str]) -> Field:
     """Return the pod template of a task with everything that has no field in a job file.
 
     It includes the variables and mounts of all containers but the training container, which gets
@@ -375,7 +374,7 @@ def _template(
     if job.gang and numa:
         metadata["annotations"] = metadata.get("annotations", {}) | {NUMA_POLICY: numa}
     # The gang already sets the scheduler of its pods.
-    scheduling = job.builder.data["spec"].get("scheduling", {})
+    scheduling = job.data["spec"].get("scheduling", {})
     if job.gang and pod.get("schedulerName") == scheduling.get("schedulerName", VOLCANO):
         del pod["schedulerName"]
     if pod.get("hostNetwork"):
@@ -393,7 +392,7 @@ def _template(
         _extend(container, env=variables, volumeMounts=mounts)
     for container in pod.get("initContainers", []):
         _extend(container, env=variables, volumeMounts=additions.mounts)
-    return SourceValue(template, source.path)
+    return Field(template, source.path)
 
 
 def _extend(container: dict[str, Any], **added: list[dict[str, Any]]) -> None:
@@ -405,17 +404,17 @@ def _extend(container: dict[str, Any], **added: list[dict[str, Any]]) -> None:
 
 def write_framework(job: VolcanoJob) -> None:
     """Write the framework, and the fields from its plugin's arguments."""
-    kind, framework = job.builder.resource.get("kind"), job.framework
-    job.put(("spec", "framework"), kind, framework)
+    kind, framework = job.kind, job.framework
+    job.put_framework(framework)
     if framework not in TABLES["frameworks"]:
-        job.put(("spec", "options", "addresses"), kind, value=False)
+        job.put(("options", "addresses"), kind, value=False)
         return
     port = job.argument(framework, "port")
     if port.value != PLUGINS[framework]["port"]:
-        job.put(("spec", "port"), port)
+        job.put(("port",), port)
     if job.argument("pytorch", "wait-master-enabled").value:
-        job.put(("spec", "wait", "timeoutSeconds"), job.argument("pytorch", "wait-master-timeout"))
-        job.put(("spec", "helpers", "waitImage"), job.argument("pytorch", "wait-master-image"))
+        job.put(("wait", "timeoutSeconds"), job.argument("pytorch", "wait-master-timeout"))
+        job.put(("helpers", "waitImage"), job.argument("pytorch", "wait-master-image"))
     for task in job.tasks:
         containers = task.pod.get("containers")
         if len(containers.value) > 1:
@@ -455,7 +454,7 @@ def write_waits(job: VolcanoJob) -> None:
                 elif not _has_port(job, running[name]):
                     wait["until"] = "name"
                 waits.append(wait)
-        path = ("spec", "roles", task.role, "waitFor")
+        path = ("roles", task.role, "waitFor")
         job.put(path, depends_on or task.source, waits)
 
 
@@ -490,33 +489,36 @@ def _has_port(job: VolcanoJob, task: Task) -> bool:
     """True if a role has a port. The first port that its training container declares is written."""
     if job.framework in TABLES["frameworks"]:
         return False
-    role = job.builder.roles[task.role]
+    role = job.roles[task.role]
     if "port" not in role:
         main, _ = _main_container(job, task)
         port = task.pod.get("containers", main, "ports", 0, "containerPort")
-        job.put(("spec", "roles", task.role, "port"), port)
+        job.put(("roles", task.role, "port"), port)
     return "port" in role
 
 
-def _convert(builder: Builder) -> None:
-    """Write the TrainingJob, unless there are errors."""
-    job = VolcanoJob(builder)
-    if not builder.collector.has_errors:
-        assign_roles(job)
-    if builder.collector.has_errors:
-        return
-    choose_deciders(job)
-    restart_as_jobs(job)
-    write_scheduling(job)
-    additions = write_additions(job)
-    for task in job.tasks:
-        write_role(job, task, additions)
-    write_framework(job)
-    write_waits(job)
-    write_lifecycle(job)
+class Job(VolcanoJob):
+    """A Volcano job that is written as a TrainingJob."""
+
+    def write(self) -> None:
+        """Write the TrainingJob, unless there are errors."""
+        self.read()
+        if not self.collector.has_errors:
+            assign_roles(self)
+        if self.collector.has_errors:
+            return
+        choose_deciders(self)
+        restart_as_jobs(self)
+        write_scheduling(self)
+        additions = write_additions(self)
+        for task in self.tasks:
+            write_role(self, task, additions)
+        write_framework(self)
+        write_waits(self)
+        write_lifecycle(self)
 
 
 DIALECT = Dialect(
     groups=("batch.volcano.sh", "bus.volcano.sh", "flow.volcano.sh", "training.volcano.sh"),
-    kinds={("batch.volcano.sh/v1alpha1", "Job"): _convert},
+    kinds={("batch.volcano.sh/v1alpha1", "Job"): Job},
 )

@@ -18,8 +18,7 @@ from math import ceil
 from typing import NamedTuple
 
 from mlgen.bounds import JOB_PODS
-from mlgen.dialects._builder import Builder, SourceValue
-from mlgen.dialects._resource import Resource
+from mlgen.dialects._builder import Builder, Field
 from mlgen.dialects._schemas import read
 from mlgen.kubernetes.names import DNS_1035, DNS_1035_WORDS
 from mlgen.kubernetes.quantity import natural
@@ -76,7 +75,7 @@ Event = str | int
 class Policy(NamedTuple):
     """A policy: its source, its action, and the events that trigger the action."""
 
-    source: SourceValue
+    source: Field
     action: str
     events: tuple[Event, ...]
 
@@ -94,12 +93,12 @@ class Policy(NamedTuple):
         return max(1, ceil(sum(float(number) * UNITS[unit] for number, unit in parts)))
 
 
-def event_names(policy: SourceValue) -> set[str]:
+def event_names(policy: Field) -> set[str]:
     """Return the events that a policy names in `event` or `events`, including `*`."""
     return {*policy.value.get("events", []), policy.value.get("event", "")} - {""}
 
 
-def parse_policies(policies: SourceValue) -> Iterator[Policy]:
+def parse_policies(policies: Field) -> Iterator[Policy]:
     """Yield the policies of a job or a task, in order.
 
     `*` matches every event. A policy for PodPending has no effect without a timeout.
@@ -125,7 +124,7 @@ class Task:
         policies: its own policies, then the job's policies.
     """
 
-    source: SourceValue
+    source: Field
     name: str
     role: str
     restart: str
@@ -137,12 +136,12 @@ class Task:
         return int(self.source.get("replicas").value or 0)
 
     @property
-    def pod(self) -> SourceValue:
+    def pod(self) -> Field:
         """The `spec` of its pods."""
         return self.source.get("template", "spec")
 
     @property
-    def dependencies(self) -> list[SourceValue]:
+    def dependencies(self) -> list[Field]:
         """The names of the tasks in `dependsOn`."""
         return list(self.source.get("dependsOn", "name").items())
 
@@ -171,7 +170,7 @@ class Task:
         return policy if policy and is_own and policy.action == "CompleteJob" else None
 
 
-class VolcanoJob(Resource):
+class VolcanoJob(Builder):
     """A Volcano job.
 
     Attributes:
@@ -186,13 +185,13 @@ class VolcanoJob(Resource):
         is_guess: True if Volcano would also wait for tasks that are not deciders.
     """
 
-    dialect, framework = "volcano", "generic"
+    framework = "generic"
     any_decides = is_guess = False
 
-    def __init__(self, builder: Builder) -> None:
-        super().__init__(builder)
-        self.sources: dict[str, SourceValue] = {}
-        self.arguments: dict[tuple[str, str], SourceValue] = {}
+    def read(self) -> None:
+        """Read the plugins and the tasks, and report every error in them."""
+        self.sources: dict[str, Field] = {}
+        self.arguments: dict[tuple[str, str], Field] = {}
         self._read_plugins()
         self.tasks = list(self._tasks())
         self.deciders: list[Task] = []
@@ -214,13 +213,13 @@ class VolcanoJob(Resource):
         least = sum(count if least is None else least for least, count in of_tasks)
         return int(self.spec.get("minAvailable").value or least)
 
-    def argument(self, plugin: str, name: str) -> SourceValue:
+    def argument(self, plugin: str, name: str) -> Field:
         """Return an argument. Its value is None if the job does not use the plugin."""
-        return self.arguments.get((plugin, name), SourceValue(None))
+        return self.arguments.get((plugin, name), Field(None))
 
     def hosts(self, task: Task) -> list[str]:
         """Return the host names of the replicas of a task."""
-        name = self.builder.name
+        name = self.name
         return [f"{name}-{task.role}-{i}.{name}" for i in range(task.replicas)]
 
     def hosts_of(self, plugin: str, name: str) -> list[str]:
@@ -250,10 +249,10 @@ class VolcanoJob(Resource):
         names = [task.get("name").value for task in self.spec.get("tasks").items()]
         for plugin, source in self.sources.items():
             for name, default in PLUGINS[plugin].items():
-                self.arguments[plugin, name] = SourceValue(default, source.path)
+                self.arguments[plugin, name] = Field(default, source.path)
             for alias, name in TABLES["aliases"].get(plugin, {}).items():
                 if alias in names and name not in names:
-                    self.arguments[plugin, name] = SourceValue(alias, source.path)
+                    self.arguments[plugin, name] = Field(alias, source.path)
             self._read_arguments(plugin)
 
     def _read_arguments(self, plugin: str) -> None:
@@ -270,21 +269,23 @@ class VolcanoJob(Resource):
                 hint = "remove it: this plugin has no arguments"
                 if defaults:
                     hint = choice(f"--{name}", [f"--{option}" for option in defaults])
-                message = f"unknown argument {item.value}: {ignored}"
-                self.warn(item, message, hint, code="no-effect")
+                self.warn(item, f"unknown argument {item.value}: {ignored}", hint, code="no-effect")
                 return
             default = defaults[name]
             is_bool = isinstance(default, bool)
             if not equals:
-                text = "true" if is_bool else str(next(items, SourceValue("")).value)
+                text = "true" if is_bool else str(next(items, Field("")).value)
             value = _value(text, default)
             if value is None:
                 wanted = "true or false" if is_bool else "a non-negative integer"
-                message = f'expected {wanted} for {name}, got "{text}": {ignored}'
-                hint = f"write a value such as --{name}={str(default).lower()}"
-                self.warn(item, message, hint, code="no-effect")
+                self.warn(
+                    item,
+                    f'expected {wanted} for {name}, got "{text}": {ignored}',
+                    f"write a value such as --{name}={str(default).lower()}",
+                    code="no-effect",
+                )
                 return
-            self.arguments[plugin, name] = SourceValue(value, item.path)
+            self.arguments[plugin, name] = Field(value, item.path)
 
     def _validate(self) -> None:
         """Report every error in the job, in its tasks and in the arguments of its plugins."""
@@ -292,14 +293,17 @@ class VolcanoJob(Resource):
         names = [task.name for task in self.tasks]
         for i, task in enumerate(self.tasks):
             if task.name in names[:i]:
-                message = f'duplicate task name "{task.name}"'
-                self.refuse(task.source.get("name"), message, "rename one of the tasks")
+                self.refuse(
+                    task.source.get("name"),
+                    f'duplicate task name "{task.name}"',
+                    "rename one of the tasks",
+                )
             self._validate_task(task)
         self._validate_replicas()
         self._validate_dependencies(names)
         self._validate_volumes()
 
-    def _validate_policies(self, policies: SourceValue) -> None:
+    def _validate_policies(self, policies: Field) -> None:
         """Report errors in the policies of a job or a task."""
         seen: set[Event] = set()
         for policy in policies.items():
@@ -313,27 +317,36 @@ class VolcanoJob(Resource):
                     self.refuse(policy, f"duplicate policy for {event}", "remove one of them")
             seen |= events
             if ANY in seen and len([event for event in seen if isinstance(event, str)]) > 1:
-                message = f'"{ANY}" and other events are mutually exclusive'
-                self.refuse(policy, message, f'remove "{ANY}" or the other events')
+                self.refuse(
+                    policy,
+                    f'"{ANY}" and other events are mutually exclusive',
+                    f'remove "{ANY}" or the other events',
+                )
             if code.value == 0:
-                hint = "write the exit code of a failure, 1 to 255"
-                self.refuse(code, "exit code 0 means success", hint)
+                self.refuse(
+                    code, "exit code 0 means success", "write the exit code of a failure, 1 to 255"
+                )
             elif code.value in seen:
-                message = f"duplicate policy for exit code {code.value}"
-                self.refuse(code, message, "remove one of them")
+                self.refuse(
+                    code, f"duplicate policy for exit code {code.value}", "remove one of them"
+                )
             seen |= {code.value} if code else set()
 
     def _validate_task(self, task: Task) -> None:
         self._validate_policies(task.source.get("policies"))
         # In Volcano, names may also start with a digit.
         if not DNS_1035.match(task.name):
-            message = f'invalid task name "{task.name}"'
-            self.refuse(task.source.get("name"), message, f"use {DNS_1035_WORDS}")
+            self.refuse(
+                task.source.get("name"), f'invalid task name "{task.name}"', f"use {DNS_1035_WORDS}"
+            )
         least, partitions = task.source.get("minAvailable"), task.source.get("partitionPolicy")
         self._validate_least(least, task.replicas, task.name)
         for name in ("hostname", "subdomain"):
-            message = f"{name} is reserved: peers find a pod by its hostname and subdomain"
-            self.refuse(task.pod.get(name), message, "remove it")
+            self.refuse(
+                task.pod.get(name),
+                f"{name} is reserved: peers find a pod by its hostname and subdomain",
+                "remove it",
+            )
         if task.restart not in RESTART_POLICIES:
             source = task.pod.get("restartPolicy")
             self.refuse(source, f'unknown restartPolicy "{source.value}"', one_of(RESTART_POLICIES))
@@ -347,11 +360,14 @@ class VolcanoJob(Resource):
                     "make the two numbers equal",
                 )
 
-    def _validate_least(self, least: SourceValue, replicas: int, of: str) -> None:
+    def _validate_least(self, least: Field, replicas: int, of: str) -> None:
         """Report a number of pods without which nothing starts, and which never exist."""
         if least and least.value > replicas:
-            message = f"{least.value} is more than the {replicas} replicas of {of}"
-            self.refuse(least, message, f"write at most {replicas}")
+            self.refuse(
+                least,
+                f"{least.value} is more than the {replicas} replicas of {of}",
+                f"write at most {replicas}",
+            )
 
     def _validate_replicas(self) -> None:
         """Report invalid numbers of replicas, and missing replicas of tasks that a plugin needs."""
@@ -359,33 +375,47 @@ class VolcanoJob(Resource):
         if total > JOB_PODS:
             largest = max(self.tasks, key=lambda task: task.replicas)
             source = largest.source.get("replicas")
-            message = f"the job has {total:,} replicas; a cluster runs at most {JOB_PODS:,} pods"
-            self.refuse(source, message, "use fewer replicas", code="too-large")
+            self.refuse(
+                source,
+                f"the job has {total:,} replicas; a cluster runs at most {JOB_PODS:,} pods",
+                "use fewer replicas",
+                code="too-large",
+            )
         self._validate_least(least, total, "all tasks")
         if not total:
-            hint = "set replicas of at least one task"
-            self.refuse(self.spec.get("tasks"), "all tasks have 0 replicas", hint)
+            self.refuse(
+                self.spec.get("tasks"),
+                "all tasks have 0 replicas",
+                "set replicas of at least one task",
+            )
         running = {task.name for task in self.running}
         for plugin, arguments in TABLES["required"].items():
             for name in (self.argument(plugin, argument) for argument in arguments):
                 if name and name.value not in running:
-                    message = f'the plugin {plugin} needs a task "{name.value}" with replicas'
-                    self.refuse(name, message, _known(name, running))
+                    self.refuse(
+                        name,
+                        f'the plugin {plugin} needs a task "{name.value}" with replicas',
+                        _known(name, running),
+                    )
 
     def _validate_dependencies(self, names: list[str]) -> None:
         """Report dependencies on unknown tasks, and cycles."""
         for dependency in (name for task in self.tasks for name in task.dependencies):
             if dependency.value not in names:
-                message = f'unknown task "{dependency.value}"'
-                self.refuse(dependency, message, _known(dependency, names))
+                self.refuse(
+                    dependency, f'unknown task "{dependency.value}"', _known(dependency, names)
+                )
         try:
             graph = {task.name: {name.value for name in task.dependencies} for task in self.tasks}
             TopologicalSorter(graph).prepare()
         except CycleError as error:
             cycle = list(reversed(error.args[1]))
             source = self.spec.get("tasks", names.index(cycle[0]), "dependsOn")
-            message = f"these tasks wait for each other: {' → '.join(cycle)}"
-            self.refuse(source, message, "remove one of the dependencies")
+            self.refuse(
+                source,
+                f"these tasks wait for each other: {' → '.join(cycle)}",
+                "remove one of the dependencies",
+            )
 
     def _validate_volumes(self) -> None:
         """Report volumes with no claim or two claims, and duplicate paths."""
@@ -393,16 +423,22 @@ class VolcanoJob(Resource):
         for volume in self.spec.get("volumes").items():
             path, named = volume.get("mountPath"), bool(volume.get("volumeClaimName").value)
             if path.value in seen:
-                hint = "change the mountPath of one of the two volumes"
-                self.refuse(path, f"duplicate mountPath {path.value}", hint)
+                self.refuse(
+                    path,
+                    f"duplicate mountPath {path.value}",
+                    "change the mountPath of one of the two volumes",
+                )
             seen.add(path.value)
             is_described = bool(volume.get("volumeClaim"))
             if named and is_described:
-                message = "volumeClaimName and volumeClaim are mutually exclusive"
-                self.refuse(volume, message, "keep volumeClaimName")
+                names = ("volumeClaimName", "volumeClaim")
+                self.refuse_both(volume, *names, hint=f"keep {names[0]}")
             elif not (named or is_described):
-                hint = "write the name of an existing PersistentVolumeClaim"
-                self.refuse(volume, "volumeClaimName is missing", hint)
+                self.refuse(
+                    volume,
+                    "volumeClaimName is missing",
+                    "write the name of an existing PersistentVolumeClaim",
+                )
 
 
 def _value(text: str, default: object) -> object:
@@ -416,7 +452,7 @@ def _value(text: str, default: object) -> object:
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
 
-def _known(name: SourceValue, tasks: Iterable[str]) -> str:
+def _known(name: Field, tasks: Iterable[str]) -> str:
     """Return a hint for the name of a task that does not exist."""
     return did_you_mean(name.value, tasks) or f"the tasks are: {', '.join(sorted(tasks))}"
 
@@ -431,8 +467,8 @@ def assign_roles(job: VolcanoJob) -> None:
         return
     framework, *others = frameworks
     if others:
-        message = f"{' and '.join(frameworks)} are mutually exclusive"
-        job.refuse(job.sources[others[0]], message, "remove one of the plugins")
+        source = job.sources[others[0]]
+        job.refuse_both(source, *frameworks, hint="remove one of the plugins")
     arguments = TABLES["frameworks"][framework]
     roles = {job.argument(framework, argument).value: argument for argument in arguments}
     without_role = [task for task in job.tasks if task.name not in roles]
@@ -459,7 +495,7 @@ def assign_roles(job: VolcanoJob) -> None:
     for task in job.tasks:
         task.role = roles.get(task.name, task.name)
         if task.role != task.name:
-            name = job.builder.name
+            name = job.name
             job.warn(
                 task.source.get("name"),
                 f"Volcano names the pods {name}-{task.name}-<i>; "
@@ -544,5 +580,8 @@ def restart_as_jobs(job: VolcanoJob) -> None:
         is_rank = job.framework in TABLES["frameworks"] and task.role != "ps"
         if task.restart == "Always" and (is_rank or task in job.deciders):
             task.restart = "OnFailure"
-            message = f"Volcano restarts {task.role} even after success; mlgen does not"
-            job.warn(task.pod.get("restartPolicy"), message, "write restartPolicy: OnFailure")
+            job.warn(
+                task.pod.get("restartPolicy"),
+                f"Volcano restarts {task.role} even after success; mlgen does not",
+                "write restartPolicy: OnFailure",
+            )

@@ -7,7 +7,7 @@ and state/running.go.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mlgen.dialects._builder import ENDLESS, SourceValue
+from mlgen.dialects._builder import ENDLESS, Field
 from mlgen.dialects.volcano.job import (
     ALL_CODES,
     ENDS,
@@ -43,7 +43,7 @@ class Gang(NamedTuple):
 
     tasks: Sequence[Task] = ()
     action: str = ""
-    source: SourceValue = SourceValue(None)
+    source: Field = Field(None)
 
 
 def _gang_of(job: VolcanoJob) -> Gang:
@@ -101,7 +101,7 @@ class Restart(NamedTuple):
     """
 
     policy: str
-    source: SourceValue
+    source: Field
     limit: int | None = None
     codes: Sequence[int] = ()
 
@@ -112,26 +112,26 @@ def _write_restarts(job: VolcanoJob, gang: Gang) -> None:
     A limit that all restarting roles share is written once, in `runPolicy`, unless `runPolicy`
     contains the limit of the gang.
     """
-    job_limit = ("spec", "runPolicy", "backoffLimit")
+    job_limit = ("runPolicy", "backoffLimit")
     restarts = {task: _restart_of(job, task, gang) for task in job.running}
     limits = {r.limit for r in restarts.values() if r.limit is not None and r.policy != "Never"}
     shared = not gang.action and len(limits) == 1
     for task, restart in restarts.items():
-        path, fails = ("spec", "roles", task.role), restart.policy == "Never"
+        path, fails = ("roles", task.role), restart.policy == "Never"
         source = task.pod.get("restartPolicy") or task.source
         job.put((*path, "restartPolicy"), source, restart.policy)
         job.put((*path, "retryableExitCodes"), restart.source, list(restart.codes))
         if task in gang.tasks and (restart.policy == "Always" or restart.limit is not None):
             job.put((*path, "restartScope"), source, "Replica")
         elif task in gang.tasks and restart.codes:
-            job.builder.always_restarted(restart.source, restart.codes)
+            job.always_restarted(restart.source, restart.codes)
         # A role that fails at once needs no limit unless runPolicy has one that applies to it.
         if restart.limit or (restart.limit == 0 and (not fails or gang.action or shared)):
             target = job_limit if shared and not fails else (*path, "backoffLimit")
             job.put(target, restart.source, restart.limit)
     if gang.action:
         scope = "All" if gang.action == "RestartJob" else [gang.tasks[0].role]
-        job.builder.restart_together(gang.source, scope)
+        job.restart_together(gang.source, scope)
         max_retry = job.spec.get("maxRetry")
         job.put(job_limit, max_retry or gang.source, max_retry.value or MAX_RETRY)
 
@@ -145,8 +145,8 @@ def _restart_of(job: VolcanoJob, task: Task, gang: Gang) -> Restart:
     if task.restart == "Always":
         return Restart("Always", task.source)
     if task.restart == "OnFailure":
-        max_in_place, source = _max_restarts(task)
-        return Restart("OnFailure", source or job.spec, max_in_place)
+        most = _max_restarts(task)
+        return Restart("OnFailure", most if most.path else job.spec, most.value)
     by_code, together = task.by_code, _restarts_gang(job, gang, task)
     retried = [code for code in ALL_CODES if code in by_code and by_code[code].action in RESTARTS]
     if not retried:
@@ -159,18 +159,18 @@ def _restart_of(job: VolcanoJob, task: Task, gang: Gang) -> Restart:
     return Restart("OnFailure" if together else "Never", source, limit)
 
 
-def _max_restarts(task: Task) -> tuple[int, SourceValue]:
-    """Return the limit of in-place container restarts of a task, and its source."""
+def _max_restarts(task: Task) -> Field:
+    """Return the limit of in-place container restarts of a task, with its origin if it has one."""
     policy, max_retry = task.policy_for("TaskFailed"), task.source.get("maxRetry")
     if policy is None:
-        return ENDLESS, SourceValue(None)
+        return Field(ENDLESS)
     limit = max_retry.value or MAX_RETRY
-    return ENDLESS if limit < 0 else limit, max_retry or policy.source
+    return Field(ENDLESS if limit < 0 else limit, (max_retry or policy.source).path)
 
 
 def _write_success(job: VolcanoJob) -> None:
     """Write the deciding roles, and how many of a role's replicas must succeed."""
-    path = ("spec", "successPolicy")
+    path = ("successPolicy",)
     tasks, decider, least = job.running, job.deciders[0], job.min_available
     policy = decider.completion_policy
     source = policy.source if policy else job.spec.get("tasks")
@@ -207,9 +207,9 @@ def _write_success(job: VolcanoJob) -> None:
         # The remaining replicas continue. A success policy would stop them as soon as
         # `minAvailable` replicas have succeeded.
         source = job.spec.get("minAvailable") or decider.source.get("minAvailable")
-        job.put(("spec", "roles", decider.role, "backoffLimitPerIndex"), source, 0)
+        job.put(("roles", decider.role, "backoffLimitPerIndex"), source, 0)
         most = decider.replicas - least
-        job.put(("spec", "roles", decider.role, "maxFailedIndexes"), source, most)
+        job.put(("roles", decider.role, "maxFailedIndexes"), source, most)
         job.warn(
             source,
             f"Volcano completes the job when {least} of {decider.replicas} pods have succeeded, "
@@ -225,18 +225,18 @@ def _write_cleanup(job: VolcanoJob) -> None:
     Volcano stops all pods when a job ends. If mlgen guesses the deciders, the other pods continue.
     """
     ttl, min_success = job.spec.get("ttlSecondsAfterFinished"), job.spec.get("minSuccess")
-    job.put(("spec", "runPolicy", "ttlSecondsAfterFinished"), ttl)
+    job.put(("runPolicy", "ttlSecondsAfterFinished"), ttl)
     decides_all = len(job.deciders) == len(job.running) and not job.any_decides
     if len(job.running) > 1 and (min_success or not (job.is_guess or decides_all)):
         policies = [task.policy_for("TaskCompleted") for task in job.running]
         completing = [p.source for p in policies if p and p.action == "CompleteJob"]
         source = next(iter(completing), min_success or job.spec.get("tasks"))
-        job.put(("spec", "runPolicy", "cleanPodPolicy"), source, "Running")
+        job.put(("runPolicy", "cleanPodPolicy"), source, "Running")
 
 
 def _write_bounds(job: VolcanoJob) -> None:
     """Write `giveUpAfter`, the limits after which a job that cannot continue ends."""
-    path = ("spec", "runPolicy", "giveUpAfter")
+    path = ("runPolicy", "giveUpAfter")
     pending = _pending_bound(job.running)
     if pending:
         policy = job.running[0].policy_for("PodPending")
@@ -245,7 +245,8 @@ def _write_bounds(job: VolcanoJob) -> None:
         job.put((*path, "pendingSeconds"), source, pending)
     servers = [task for task in job.running if task.restart == "Always"]
     if servers:
-        source = _max_restarts(servers[0])[1] or servers[0].source
+        most = _max_restarts(servers[0])
+        source = most if most.path else servers[0].source
         job.put((*path, "crashes"), source, _crash_bound(servers))
 
 
@@ -266,7 +267,7 @@ def _crash_bound(tasks: Sequence[Task]) -> int:
     """
     limits = []
     for task in (task for task in tasks if task.restart == "Always"):
-        policy, (limit, _) = task.policy_for("TaskFailed"), _max_restarts(task)
+        policy, limit = task.policy_for("TaskFailed"), _max_restarts(task).value
         limits.append(limit if policy and policy.action in ENDS and limit != ENDLESS else 0)
     return 0 if 0 in limits else max(limits)
 
