@@ -14,12 +14,10 @@ from typing import Any
 from mlgen.checks import (  # noqa: F401  # modules that only define rules
     amounts,
     commands,
-    devices,
     files,
     network,
     operators,
     placement,
-    pod_names,
     references,
     startup,
     volumes,

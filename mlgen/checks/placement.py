@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from mlgen.checks.devices import NODES, devices_of, requested
+from mlgen.checks.amounts import NODES, devices_of, requested
 from mlgen.checks.operators import own_labels, pod_labels
 from mlgen.checks.pods import POD, Located, Objects, Pods, name_of, of_objects, of_pods
 from mlgen.jobfile.operators import is_of_job

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from mlgen.checks import peer_addresses as peers
+from mlgen.checks.network import ELASTIC, discovers_hosts
 from mlgen.checks.placement import REQUIRED
 from mlgen.checks.pods import (
     POD,
@@ -102,7 +102,7 @@ def _services(job: Objects) -> Iterator[Located]:
                 labels_path = (*TEMPLATE, "metadata", "labels")
                 yield broken(pods.item, labels_path, message, hint, "selector")
     subdomains = {pods.subdomain[1] for pods in job.distinct_pods}
-    before_ready = not peers.discovers_hosts(job)
+    before_ready = not discovers_hosts(job)
     which = "pods that are not ready" if before_ready else "only pods that are ready"
     for service in (service for name, service in services.items() if name in subdomains):
         spec = service["spec"]
@@ -217,9 +217,9 @@ def _rights(job: Objects) -> Iterator[Located]:
                 message = f"{title(item)} names the {kind} {name}, which does not exist"
                 yield broken(item, (*path, position), message)
     for item in job.of_kind("ConfigMap").values():
-        if peers.ELASTIC in item.get("data", {}):
-            names = re.findall(r"(?<![\w.-])[a-z0-9-]+-\d+(?![\w-])", item["data"][peers.ELASTIC])
-            yield from _pod_names(job, item, ("data", peers.ELASTIC), names)
+        if ELASTIC in item.get("data", {}):
+            names = re.findall(r"(?<![\w.-])[a-z0-9-]+-\d+(?![\w-])", item["data"][ELASTIC])
+            yield from _pod_names(job, item, ("data", ELASTIC), names)
 
 
 def _pod_names(

@@ -20,9 +20,8 @@ from mlgen.checks.pods import (
     of_pods,
     role_path,
 )
-from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.quantity import natural
-from mlgen.kubernetes.values import value_at
+from mlgen.kubernetes.values import KEYS, value_at
 from mlgen.launch.sidecars import is_sidecar
 from mlgen.problems import Problem, ValuePath, did_you_mean, error
 

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from mlgen.checks.amounts import few_bytes
-from mlgen.checks.devices import NODES
+from mlgen.checks.amounts import NODES, few_bytes
 from mlgen.checks.job_file import holders
 from mlgen.checks.placement import node_count, own_terms
 from mlgen.checks.pods import (

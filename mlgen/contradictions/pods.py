@@ -6,7 +6,7 @@ from typing import Any
 
 from mlgen.contradictions._registry import of_jobs
 from mlgen.jobfile.model import containers_of, is_below, own_files
-from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.values import merged
 from mlgen.launch.role import variables_of
 from mlgen.launch.sidecars import is_sidecar, may_be_sidecar
 from mlgen.problems import Problem, ValuePath, error, warning

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
-from mlgen.kubernetes.addresses import TEXTS, host_pattern, indexes, names_service
+from mlgen.kubernetes.names import TEXTS, host_pattern, indexes, names_service
 from mlgen.topology import Role
 
 Replica = tuple[int, int]

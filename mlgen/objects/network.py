@@ -3,7 +3,7 @@
 from typing import Any
 
 from mlgen.jobfile.model import Rdma
-from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.values import merged
 from mlgen.objects.skeleton import filled
 from mlgen.topology import Role, Topology
 

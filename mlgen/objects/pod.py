@@ -12,7 +12,7 @@ from typing import Any
 
 from mlgen.jobfile.model import TrainingJob, containers_of, is_below
 from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.values import merged
 from mlgen.launch.line import lines_of
 from mlgen.launch.sidecars import is_sidecar
 from mlgen.objects import helpers as helper_settings

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from mlgen.checks.prerequisites import Prerequisite
-from mlgen.checks.totals import totals
+from mlgen.checks.prerequisites import Prerequisite, totals
 from mlgen.kubernetes.pod_resources import GPU, readable
 from mlgen.output.columns import named
 from mlgen.result import Rendered

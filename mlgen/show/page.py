@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlgen import checks
 from mlgen.checks.pods import with_jobs, workloads
-from mlgen.checks.totals import totals
+from mlgen.checks.prerequisites import totals
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.pod_security import LEVELS, level
 from mlgen.objects import supervisor

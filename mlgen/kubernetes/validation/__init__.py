@@ -14,12 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from mlgen.kubernetes.definitions import names
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation import pods, resources, syntax, workloads
 from mlgen.kubernetes.validation.rows import Plans, Row, Spot
 from mlgen.kubernetes.values import mapping
-from mlgen.kubernetes.versions import KubeVersion, parse
+from mlgen.kubernetes.versions import KubeVersion, names, parse
 from mlgen.problems import Problem
 from mlgen.resources import table
 

@@ -11,10 +11,16 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from mlgen.kubernetes.definitions import Definition, definition, is_definition, names
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.values import mapping, sequence
-from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
+from mlgen.kubernetes.versions import (
+    SUPPORTED,
+    Definition,
+    KubeVersion,
+    definition,
+    is_definition,
+    names,
+)
 from mlgen.problems import Problem, ValuePath
 
 EMPTY: tuple[Any, ...] = (None, "", [])
