@@ -277,7 +277,7 @@ def _sizes(job: Objects) -> Iterator[Located]:
     for pods in job.pods:
         if REPLICA_INDEX in pods.item["metadata"]["labels"]:
             remedy = f"give every {role_path(pods.item)[-1]} the same fields"
-            if pods.template["spec"].get("hostNetwork"):
+            if pods.spec.get("hostNetwork"):
                 remedy = "remove network.host"
             hint += f", or {remedy}, so that they share a Job"
             break

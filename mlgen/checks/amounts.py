@@ -258,7 +258,7 @@ def _meant(name: str) -> str:
 def requested(pods: Pods) -> Mapping[str, str]:
     """Return the amounts that a pod requests; {} if one is not valid, which is reported."""
     try:
-        return requests(pods.template["spec"])
+        return requests(pods.spec)
     except ValueError:
         return {}
 
@@ -273,7 +273,7 @@ def devices_of(pods: Pods) -> dict[str, int]:
     }
 
 
-@of_pods
+@of_pods.when("node_selector")
 def tpu_topology(pods: Pods) -> Iterator[Located]:
     """Report chips that do not fit the TPU slice that the pods select.
 
@@ -337,7 +337,7 @@ def tpu_topology(pods: Pods) -> Iterator[Located]:
           cloud.google.com/gke-tpu-topology: 1x1
         roles: {worker: {resources: {google.com/tpu: 1}}}
     """
-    selector = pods.template["spec"].get("nodeSelector") or {}
+    selector = pods.node_selector
     topology = str(selector.get("cloud.google.com/gke-tpu-topology", ""))
     accelerator = selector.get("cloud.google.com/gke-tpu-accelerator", "")
     count = devices_of(pods).get("google.com/tpu", 0)

@@ -58,7 +58,7 @@ def dns_policy(pods: Pods) -> Iterator[Located]:
         template: {spec: {dnsPolicy: Default}}
         roles: {worker: {}}
     """
-    policy, on_host = (pods.template["spec"].get(name) for name in ("dnsPolicy", "hostNetwork"))
+    policy, on_host = (pods.spec.get(name) for name in ("dnsPolicy", "hostNetwork"))
     is_alone = len(pods.job.pods) == 1 and pods.count == 1
     if is_alone or not (policy == "Default" or (policy == "ClusterFirst" and on_host)):
         return

@@ -337,7 +337,7 @@ def facts_of_job(job: str, objects: Sequence[Object], document: Document) -> Fac
     )
     uses = []
     for pods in own.distinct_pods:
-        for kind, name, path in _keys(POD, pods.template["spec"]):
+        for kind, name, path in _keys(POD, pods.spec):
             key = str(value_at(pods.item, path))
             lack = pods.error(path, f"the {kind} {name} has no key {key}", "", "reference")
             located = document.located(in_job_file(lack, document.data))
@@ -481,7 +481,7 @@ def not_base64(item: Item) -> Iterator[Problem]:
             yield Problem((*item.path, "data", key), message, "bad-value", hint)
 
 
-@of_documents
+@of_documents.when("kinds")
 def training_kind(facts: Facts) -> Iterator[Problem]:
     """Report objects that train, but that only their operators can run.
 
@@ -499,7 +499,7 @@ def training_kind(facts: Facts) -> Iterator[Problem]:
     yield from (warning for kind, warning in facts.kinds if kind not in facts.defined)
 
 
-@of_documents
+@of_documents.when("shared")
 def claim_of_one_node(facts: Facts) -> Iterator[Problem]:
     """Report claims in the input that only the pods of one node can use, but several pods do.
 
@@ -538,7 +538,7 @@ def claim_of_one_node(facts: Facts) -> Iterator[Problem]:
     yield from (warning for claim, warning in facts.shared if claim in single)
 
 
-@of_documents
+@of_documents.when("uses")
 def missing_key(facts: Facts) -> Iterator[Problem]:
     """Report keys that a job requires, but the Secret or ConfigMap in the input lacks.
 
@@ -580,7 +580,7 @@ def missing_key(facts: Facts) -> Iterator[Problem]:
             yield replace(lack, hint=choice(key, known))
 
 
-@of_documents
+@of_documents.when("named")
 def renamed_object(facts: Facts) -> Iterator[Problem]:
     """Report references to an object that kustomize has renamed in the input.
 
@@ -619,7 +619,7 @@ def renamed_object(facts: Facts) -> Iterator[Problem]:
     return renamed_objects(facts.referred, facts.named, facts.also)
 
 
-@of_documents
+@of_documents.when("selectors")
 def operator_selector(facts: Facts) -> Iterator[Problem]:
     """Report objects that select the pods of a job by labels that only an operator sets.
 

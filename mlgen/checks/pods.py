@@ -4,11 +4,9 @@ Rules report the path of a value in the object. `job_problems` in `mlgen/checks/
 it in the job file.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
@@ -104,6 +102,8 @@ class Pods:
         count: the number of pods; None if unknown, as for a suspended StatefulSet.
         together: the number of pods that run at a time; None if unknown.
         job: the objects of their job.
+        template: the pod template.
+        spec: its `spec`.
         limit: the maximum number of pods of an elastic job; 0 if it is not elastic.
     """
 
@@ -113,19 +113,26 @@ class Pods:
     count: int | None
     together: int | None
     job: "Objects" = field(repr=False, compare=False)
+    template: Object
+    spec: Object
     limit: int = 0
-
-    @property
-    def template(self) -> Object:
-        """The pod template."""
-        template: Object = self.item["spec"]["template"]
-        return template
 
     @property
     def account(self) -> str | None:
         """The name of their ServiceAccount."""
-        account: str | None = self.template["spec"].get("serviceAccountName")
+        account: str | None = self.spec.get("serviceAccountName")
         return account
+
+    @property
+    def node_selector(self) -> Mapping[str, str]:
+        """The labels of the nodes that the pods select."""
+        return self.spec.get("nodeSelector") or {}
+
+    @property
+    def has_placement(self) -> bool:
+        """True if the pods select nodes or other pods."""
+        fields = ("nodeName", "nodeSelector", "affinity", "topologySpreadConstraints")
+        return not self.spec.keys().isdisjoint(fields)
 
     @property
     def subdomain(self) -> tuple[ValuePath, str | None]:
@@ -136,7 +143,7 @@ class Pods:
         """
         if self.item["kind"] == "StatefulSet":
             return ("spec", "serviceName"), self.item["spec"].get("serviceName")
-        return (*POD, "subdomain"), self.template["spec"].get("subdomain")
+        return (*POD, "subdomain"), self.spec.get("subdomain")
 
     def has(self, host: str) -> bool:
         """Return whether a pod has this host name, or can get it when an elastic job grows."""
@@ -167,7 +174,7 @@ class Pods:
     def containers(self) -> Iterator[tuple[ValuePath, Object]]:
         """Yield the init containers, then the containers, each with its path."""
         for kind in ("initContainers", "containers"):
-            for number, container in enumerate(self.template["spec"].get(kind, [])):
+            for number, container in enumerate(self.spec.get(kind, [])):
                 yield (*POD, kind, number), container
 
     @cached_property
@@ -177,22 +184,13 @@ class Pods:
 
     def volumes(self) -> Iterator[tuple[ValuePath, Object]]:
         """Yield the volumes, each with its path."""
-        for number, volume in enumerate(self.template["spec"].get("volumes", [])):
+        for number, volume in enumerate(self.spec.get("volumes", [])):
             yield (*POD, "volumes", number), volume
 
     @cached_property
     def named_volumes(self) -> dict[str, Object]:
         """The volumes by name."""
         return {volume["name"]: volume for _, volume in self.volumes()}
-
-    @cached_property
-    def mounts(self) -> Counter[str]:
-        """The number of containers that mount each volume."""
-        names = (
-            {mount["name"] for mount in container.get("volumeMounts") or ()}
-            for _, container in self.containers()
-        )
-        return Counter(chain.from_iterable(names))
 
     def error(
         self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
@@ -233,8 +231,11 @@ class ContainerText(NamedTuple):
 
 
 HANDLERS: tuple[ValuePath, ...] = (
-    *((name,) for name in ("livenessProbe", "readinessProbe", "startupProbe")),
-    *(("lifecycle", name) for name in ("postStart", "preStop")),
+    ("livenessProbe",),
+    ("readinessProbe",),
+    ("startupProbe",),
+    ("lifecycle", "postStart"),
+    ("lifecycle", "preStop"),
 )
 """The probes and hooks of a container."""
 
@@ -424,8 +425,17 @@ def pods_of(item: Object, job: Objects | None = None) -> Pods:
     # In a suspended job, these may be 0, so the number of pods is unknown.
     together = spec.get("parallelism", 1) if kind == "Job" else count
     limit = item["metadata"].get("annotations", {}).get(MAX_REPLICAS, "")
-    job = job or Objects(name, [item])
-    return Pods(item, host, indexed, count or None, together or None, job, natural(limit) or 0)
+    return Pods(
+        item,
+        host,
+        indexed,
+        count=count or None,
+        together=together or None,
+        job=job or Objects(name, [item]),
+        template=spec["template"],
+        spec=spec["template"]["spec"],
+        limit=natural(limit) or 0,
+    )
 
 
 def one_of_each(objects: Iterable[AnyObject]) -> list[AnyObject]:

@@ -395,7 +395,7 @@ def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
             "priorityClassName": group["spec"].get("priorityClassName"),
         }
         for field, value in expected.items():
-            own = pods.template["spec"].get(field)
+            own = pods.spec.get(field)
             if own != value:
                 difference = f"has {field} {own or 'none'}, but its gang has {value or 'none'}"
                 message = f"{title(pods.item)} {difference}"
@@ -446,7 +446,7 @@ def scheduler_of_gang(job: Objects) -> Iterator[Located]:
 
 
 def _scheduler(pods: Pods) -> str:
-    return str(pods.template["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
+    return str(pods.spec.get("schedulerName") or DEFAULT_SCHEDULER)
 
 
 @of_objects

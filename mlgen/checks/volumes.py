@@ -99,8 +99,12 @@ def on_disk(volume: Object) -> bool:
 
 def is_filled(container: Container, volume: Object) -> bool:
     """Return whether another container of the pod mounts a volume, and may fill it."""
-    mounts, name = container.data.get("volumeMounts") or (), volume["name"]
-    return container.pods.mounts[name] > any(mount["name"] == name for mount in mounts)
+    return any(
+        mount["name"] == volume["name"]
+        for each in container.pods.each_container
+        if each.path != container.path
+        for mount in each.data.get("volumeMounts") or ()
+    )
 
 
 def creates_files(container: Container) -> bool:
