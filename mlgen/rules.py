@@ -64,6 +64,10 @@ class Rule(Generic[Subject, Found]):
     check: Callable[[Subject], Iterable[Found]]
     when: str = ""
 
+    def applies(self, subject: Subject) -> bool:
+        """Return whether a subject has the value that the rule is about."""
+        return not self.when or bool(getattr(subject, self.when))
+
     @property
     def name(self) -> str:
         """The name of the rule: `node-rank`."""
@@ -110,7 +114,7 @@ class Rules(Generic[Subject, Found]):
     def broken_by(self, subject: Subject) -> Iterator[Found]:
         """Yield the problems that the rules find in a subject."""
         for rule in self.rules:
-            if not rule.when or getattr(subject, rule.when):
+            if rule.applies(subject):
                 yield from rule.check(subject)
 
 

@@ -83,21 +83,22 @@ def job_problems(
 
     plan = references.plan_of(job)
     version = references.needed_version(plan, kube_version) if plan else kube_version
-    of_rules = chain(
-        of_objects.broken_by(job),
-        *(of_pods.broken_by(pods) for pods in job.distinct_pods),
-        *(
-            of_containers.broken_by(container)
-            for pods in job.distinct_pods
-            for container in pods.each_container
-        ),
-    )
     problems = chain(
-        (in_job_file(found, written) for found in of_rules),
+        (in_job_file(found, written) for found in _of_rules(job)),
         map(at_text, located(job, version)),
         references.restarts(job, plan, kube_version) if plan else (),
     )
     return list(dict.fromkeys(bounded(problems)))
+
+
+def _of_rules(job: Objects) -> Iterator[Located]:
+    """Yield the problems that rules find in the objects, their pods and containers."""
+    yield from of_objects.broken_by(job)
+    for pods in job.distinct_pods:
+        yield from of_pods.broken_by(pods)
+    for pods in job.distinct_pods:
+        for container in pods.each_container:
+            yield from of_containers.broken_by(container)
 
 
 def located(job: Objects, kube_version: KubeVersion) -> Iterator[Located]:

@@ -229,7 +229,7 @@ def unknown_device(container: Container) -> Iterator[Located]:
     """
     for kind in ("limits", "requests"):
         for name in container.amounts(kind):
-            if meant := _meant(name):
+            if "/" in name and (meant := _meant(name)):
                 message = f"no device plugin offers {name}"
                 at = ("resources", kind, name)
                 yield container.warning(at, message, f"write {meant}", "unknown-value")
@@ -237,13 +237,13 @@ def unknown_device(container: Container) -> Iterator[Located]:
 
 def _meant(name: str) -> str:
     """Return the device resource of which a name is a typo; "" if there is none."""
-    for pattern, meant in NODES["misplaced"].items():
-        if re.fullmatch(pattern, name):
-            return str(meant)
     domain, _, device = name.partition("/")
     vendors = NODES["devices"]
     if device in vendors.get(domain, ()):
         return ""
+    for pattern, meant in NODES["misplaced"].items():
+        if re.fullmatch(pattern, name):
+            return str(meant)
     start = f"{domain.partition('.')[0]}."
     same = (each for each in vendors if start != "." and each.startswith(start))
     vendor = domain if domain in vendors else similar(domain, vendors, 0.9) or next(same, "")

@@ -80,6 +80,8 @@ def _variables(container: Container) -> set[str]:
     """Return the variables of a container with the name of its pod."""
     env, path = container.data.get("env") or (), ("valueFrom", "fieldRef", "fieldPath")
     names = {item["name"] for item in env if value_at(item, path) == "metadata.name"}
+    if not names:
+        return names
     copies = {f"$({name})" for name in names}
     return names | {name for name, value in container.env.items() if value in copies}
 

@@ -187,11 +187,6 @@ class Pods:
         for number, volume in enumerate(self.spec.get("volumes", [])):
             yield (*POD, "volumes", number), volume
 
-    @cached_property
-    def named_volumes(self) -> dict[str, Object]:
-        """The volumes by name."""
-        return {volume["name"]: volume for _, volume in self.volumes()}
-
     def error(
         self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
     ) -> Located:
@@ -210,6 +205,20 @@ class Pods:
     ) -> Located:
         """Return a warning of a value, which may work in some image; see `error`."""
         return self.error(path, message, hint, code).as_warning()
+
+
+class Mount(NamedTuple):
+    """A mount of a container.
+
+    Attributes:
+        path: its path below the container.
+        data: the mount.
+        volume: the volume.
+    """
+
+    path: ValuePath
+    data: Object
+    volume: Object
 
 
 class ContainerText(NamedTuple):
@@ -274,10 +283,32 @@ class Container:
         """The values of its variables; "" for a value from elsewhere."""
         return {item["name"]: str(item.get("value") or "") for item in self.data.get("env") or ()}
 
+    @property
+    def runs_once(self) -> bool:
+        """True for an init container that must end before the others start."""
+        is_init = self.path[-2] == "initContainers"
+        return is_init and self.data.get("restartPolicy") != "Always"
+
+    @cached_property
+    def mounts(self) -> list[Mount]:
+        """Its mounts of volumes of the pod."""
+        volumes = {volume["name"]: volume for _, volume in self.pods.volumes()}
+        return [
+            Mount(("volumeMounts", number), mount, volumes[mount["name"]])
+            for number, mount in enumerate(self.data.get("volumeMounts") or ())
+            if mount.get("name") in volumes and mount.get("mountPath")
+        ]
+
+    @cached_property
+    def folders(self) -> dict[str, Mount]:
+        """Its mounts by the paths without the slash at the end; the first of several."""
+        mounts = reversed(self.mounts)
+        return {mount.data["mountPath"].rstrip("/"): mount for mount in mounts}
+
     @cached_property
     def texts(self) -> list[ContainerText]:
         """Its command line, probes and hooks, and the files of the job file that it mounts."""
-        item, pods, before, found = self.pods.item, self.pods, "", list[ContainerText]()
+        item, before, found = self.pods.item, "", list[ContainerText]()
         for at, text in zip(self.lines.paths, self.lines.words, strict=True):
             is_value = before.startswith("-") and text.startswith("$") and " " not in text
             whole = f"{before} {text}" if is_value else text
@@ -289,9 +320,8 @@ class Container:
                 path = (*self.path, *at, number)
                 found.append(ContainerText(item, path, str(steps[-1]), str(text)))
         prefix = files_name(self.job.name, "")
-        for mount in self.data.get("volumeMounts") or ():
-            volume = pods.named_volumes.get(mount["name"]) or {}
-            name = str(value_at(volume, ("configMap", "name")))
+        for mount in self.mounts:
+            name = str(value_at(mount.volume, ("configMap", "name")))
             files = self.job.of_kind("ConfigMap").get(name, {}) if name.startswith(prefix) else {}
             for file, text in (files.get("data") or {}).items():
                 found.append(ContainerText(files, ("data", file), file, str(text)))
@@ -387,6 +417,21 @@ class Objects:
         """Return the objects of a kind, by name."""
         return self._by_kind.get(kind, {})
 
+    @property
+    def claims(self) -> dict[str, Object]:
+        """The PersistentVolumeClaims, by name."""
+        return self.of_kind("PersistentVolumeClaim")
+
+    @property
+    def roles(self) -> dict[str, Object]:
+        """The Roles, by name."""
+        return self.of_kind("Role")
+
+    @property
+    def pod_groups(self) -> dict[str, Object]:
+        """The PodGroups, by name."""
+        return self.of_kind("PodGroup")
+
     @cached_property
     def _by_label(self) -> dict[tuple[str, str], list[Pods]]:
         """The pods of each workload, by the labels of their template."""
@@ -398,9 +443,12 @@ class Objects:
 
     def selected(self, selector: Mapping[str, str]) -> Iterator[Pods]:
         """Return the pods of each workload with at least one pod that matches a selector."""
-        labels = (label for label in selector.items() if label[0] not in (JOB_INDEX, SET_INDEX))
         # The rarest label leaves the fewest candidates.
-        found = (self._by_label.get(label, []) for label in labels)
+        found = [
+            self._by_label.get(label, [])
+            for label in selector.items()
+            if label[0] not in (JOB_INDEX, SET_INDEX)
+        ]
         return (pods for pods in min(found, key=len, default=[]) if pods.selected(selector))
 
 

@@ -129,11 +129,15 @@ def definition(name: str, version: KubeVersion | None = DEFAULT) -> Definition:
         KeyError: there is no definition with this name.
     """
     data = table("kubernetes/api")[name]
-    since = {field: parse(text) for field, text in data.get("since", {}).items()}
-    until = {field: parse(text) for field, text in data.get("until", {}).items()}
-    later = {field: first for field, first in since.items() if version and version < first}
-    earlier = {field: last for field, last in until.items() if version and version > last}
-    fields = {k: v for k, v in data["fields"].items() if k not in later and k not in earlier}
+    fields, later, earlier = {**data["fields"]}, dict[str, KubeVersion](), dict[str, KubeVersion]()
+    for field, text in data.get("since", {}).items():
+        if version and version < parse(text):
+            later[field] = parse(text)
+            del fields[field]
+    for field, text in data.get("until", {}).items():
+        if version and version > parse(text):
+            earlier[field] = parse(text)
+            del fields[field]
     return Definition(fields, tuple(data.get("required", ())), later, earlier)
 
 

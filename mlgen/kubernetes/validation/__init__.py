@@ -10,7 +10,7 @@ that no row can express. The other columns are attributes of `rows.Row`, or argu
 `unchecked` lists fields whose content is not checked: the API server may drop or set them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -46,15 +46,7 @@ def broken_rules(item: Object, version: KubeVersion) -> Iterator[Problem]:
 def _plans(version: KubeVersion) -> Plans:
     """Return the rules of rules.json for a version."""
     data = table("kubernetes/rules")
-    return plans(data["rules"], version, data["unchecked"])
-
-
-def plans(
-    rows: Iterable[Mapping[str, Any]], version: KubeVersion, unchecked: Iterable[str] = ()
-) -> Plans:
-    """Return the rules of rows in the form of rules.json, for a version."""
-    rules = [_row(**row) for row in rows if "note" not in row]
-    return Plans(rules, tuple(unchecked), pods.is_skipped, version)
+    return Plans(data["rules"], _row, data["unchecked"], pods.is_skipped, version)
 
 
 def _row(at: str, **columns: Any) -> Row:
