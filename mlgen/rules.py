@@ -27,6 +27,7 @@ tests render all of them: each wrong one has a problem of its rule, and each rig
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from inspect import cleandoc
 from textwrap import dedent, indent
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -56,10 +57,16 @@ class Rule(Generic[Subject, Found]):
     Attributes:
         subject: the kind: "launcher", "role", "pod".
         check: the function, which yields the problems of a subject.
+        when: an attribute of subjects, without whose value the rule cannot apply; "" for none.
     """
 
     subject: str
     check: Callable[[Subject], Iterable[Found]]
+    when: str = ""
+
+    def applies(self, subject: Subject) -> bool:
+        """Return whether a subject has the value that the rule is about."""
+        return not self.when or bool(getattr(subject, self.when))
 
     @property
     def name(self) -> str:
@@ -90,18 +97,25 @@ class Rules(Generic[Subject, Found]):
         self.rules: list[Rule[Subject, Found]] = []
 
     def __call__(
-        self, check: Callable[[Subject], Iterable[Found]]
+        self, check: Callable[[Subject], Iterable[Found]], when: str = ""
     ) -> Callable[[Subject], Iterable[Found]]:
         """Add a rule."""
-        rule = Rule(self.subject, check)
+        rule = Rule(self.subject, check, when)
         self.rules.append(rule)
         self.every.append(rule)
         return check
 
+    def when(
+        self, attribute: str
+    ) -> Callable[[Callable[[Subject], Iterable[Found]]], Callable[[Subject], Iterable[Found]]]:
+        """Return a decorator for a rule that only applies to subjects with this attribute set."""
+        return partial(self, when=attribute)
+
     def broken_by(self, subject: Subject) -> Iterator[Found]:
         """Yield the problems that the rules find in a subject."""
         for rule in self.rules:
-            yield from rule.check(subject)
+            if rule.applies(subject):
+                yield from rule.check(subject)
 
 
 def job_file(example: str) -> str:

@@ -18,7 +18,7 @@ from support import rendered_once
 from mlgen import Options, pipeline
 from mlgen.checks import invalid_names
 from mlgen.documents.files import Text
-from mlgen.kubernetes import definitions, schema, validation
+from mlgen.kubernetes import schema, validation, versions
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.problems import MlgenError, dotted
 
@@ -341,8 +341,8 @@ def spots(kind, value, version, path=()):
         pairs = [(index, kind[1:-1]) for index in range(len(value))]
     elif kind[0] == "{" and isinstance(value, dict):
         pairs = [(key, kind[1:-1]) for key in value]
-    elif definitions.is_definition(kind) and isinstance(value, dict):
-        fields = definitions.definition(kind, version).fields
+    elif versions.is_definition(kind) and isinstance(value, dict):
+        fields = versions.definition(kind, version).fields
         pairs = [(key, fields.get(key, "any")) for key in value]
     else:
         return
@@ -358,7 +358,7 @@ class Mutator:
         self.random, self.version = random, version
 
     def definition(self, kind):
-        return definitions.definition(kind, self.version)
+        return versions.definition(kind, self.version)
 
     def mutant(self, item):
         """Return a copy of an object with one or a few changes."""
@@ -388,8 +388,7 @@ class Mutator:
         for spot in found:
             value = spot.holder[spot.key]
             if (
-                isinstance(value, dict)
-                and (definitions.is_definition(spot.kind) or "{" in spot.kind)
+                isinstance(value, dict) and (versions.is_definition(spot.kind) or "{" in spot.kind)
             ) or (isinstance(value, list) and spot.kind[0] == "["):
                 holders.append((spot.kind, value))
         kind, holder = self.random.choice(holders)
@@ -476,7 +475,7 @@ class Mutator:
             keys = RESOURCES if "quantity" in kind else KEYS
             count = chance.choice((0, 1, 1, 2))
             return {chance.choice(keys): self.value(kind[1:-1], "value") for _ in range(count)}
-        if definitions.is_definition(kind):
+        if versions.is_definition(kind):
             definition = self.definition(kind)
             names = [n for n in definition.fields if n not in SERVERS]
             share = 0.5 if depth < 2 else 0.2

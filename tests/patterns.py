@@ -559,13 +559,13 @@ def local() -> dict[str, list[str]]:
 
     Those that contain names of the input are given with examples.
     """
-    from mlgen.checks import commands, operators, placement, pod_names
+    from mlgen.checks import commands, operators, placement
     from mlgen.documents import files
     from mlgen.integrations import helm
     from mlgen.jobfile.hints import OPERATORS
     from mlgen.jobfile.model import DEVICES, WHOLE_GPU
     from mlgen.jobfile.validation import python_pattern
-    from mlgen.kubernetes.addresses import host_pattern
+    from mlgen.kubernetes.names import host_pattern
     from mlgen.launch import variables
     from mlgen.live import watch
     from mlgen.objects.labels import INDEX_FORMS
@@ -579,16 +579,16 @@ def local() -> dict[str, list[str]]:
         "checks/commands.py: is_syntax": [
             rf"^({commands.OPERATOR_WORD}|~/\S*)$|{commands.VARIABLE_IN_WORD}"
         ],
-        "checks/devices.py: pattern": [*data(NODES, "misplaced")],
+        "checks/amounts.py: pattern": [*data(NODES, "misplaced")],
         "checks/files.py: pattern": [data(WRITES, "checkpoints"), data(WRITES, "model")],
         r'checks/operators.py: rf"\b{name}="': [r"\bA="],
         "checks/operators.py: pattern": [
             pattern for _, pattern, _ in (*operators.FILES, *operators.VARIABLES)
         ],
+        "checks/operators.py: form": [pattern for _, pattern, _ in operators.USES],
         "checks/placement.py: label": [*data(NODES, "vendors")],
         "checks/placement.py: pattern": [placement.GPU_NAME, placement.TPU_NAME],
         'checks/placement.py: row["type"]': found_in(NODES, keys="type"),
-        "checks/pod_names.py: pattern": [pattern for _, pattern, _ in pod_names.USES],
         r'checks/references.py: rf"{re.escape(job.name)}-.+-\d+"': [r"a-.+-\d+"],
         r'dialects/jobset/__init__.py: ADDRESS + re.escape(subdomain) + r"(?![\w-])"': [
             r"(?<![\w-])[\w-]+(?<=\d)\.a(?![\w-])"
@@ -607,7 +607,7 @@ def local() -> dict[str, list[str]]:
         'jobfile/validation.py: python_pattern(schema["pattern"])': schemas,
         "jobfile/validation.py: python_pattern(pattern)": schemas,
         "kubernetes/field_hints.py: pattern": [*data("hints.json", "strings")],
-        r'kubernetes/addresses.py: rf"(?:(?P<url>(?<=//))|(?<![\w./)}}-]))(?P<name>{any_name})-" '
+        r'kubernetes/names.py: rf"(?:(?P<url>(?<=//))|(?<![\w./)}}-]))(?P<name>{any_name})-" '
         r'rf"(?P<index>{NUMBER}|{RANGE}|{PLACEHOLDER})(?P<domain>(?:\.{LABEL})*)\.?" '
         r'r"(?::(?P<port>\d{1,9}))?(?!\.?[\w-])(?(url)|(?!/))"': [
             host_pattern(["a", "a-b"]).pattern

@@ -14,12 +14,10 @@ from typing import Any
 from mlgen.checks import (  # noqa: F401  # modules that only define rules
     amounts,
     commands,
-    devices,
     files,
     network,
     operators,
     placement,
-    pod_names,
     references,
     startup,
     volumes,
@@ -85,21 +83,22 @@ def job_problems(
 
     plan = references.plan_of(job)
     version = references.needed_version(plan, kube_version) if plan else kube_version
-    of_rules = chain(
-        of_objects.broken_by(job),
-        *(of_pods.broken_by(pods) for pods in job.distinct_pods),
-        *(
-            of_containers.broken_by(container)
-            for pods in job.distinct_pods
-            for container in pods.each_container
-        ),
-    )
     problems = chain(
-        (in_job_file(found, written) for found in of_rules),
+        (in_job_file(found, written) for found in _of_rules(job)),
         map(at_text, located(job, version)),
         references.restarts(job, plan, kube_version) if plan else (),
     )
     return list(dict.fromkeys(bounded(problems)))
+
+
+def _of_rules(job: Objects) -> Iterator[Located]:
+    """Yield the problems that rules find in the objects, their pods and containers."""
+    yield from of_objects.broken_by(job)
+    for pods in job.distinct_pods:
+        yield from of_pods.broken_by(pods)
+    for pods in job.distinct_pods:
+        for container in pods.each_container:
+            yield from of_containers.broken_by(container)
 
 
 def located(job: Objects, kube_version: KubeVersion) -> Iterator[Located]:
@@ -279,7 +278,7 @@ def _sizes(job: Objects) -> Iterator[Located]:
     for pods in job.pods:
         if REPLICA_INDEX in pods.item["metadata"]["labels"]:
             remedy = f"give every {role_path(pods.item)[-1]} the same fields"
-            if pods.template["spec"].get("hostNetwork"):
+            if pods.spec.get("hostNetwork"):
                 remedy = "remove network.host"
             hint += f", or {remedy}, so that they share a Job"
             break

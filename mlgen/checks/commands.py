@@ -166,11 +166,15 @@ INTERPRETERS = (
 def _plain_words(container: Container) -> tuple[str, ...]:
     """Return the first words of a command line, which no shell and no such program interprets."""
     words = container.lines.words
-    names = (program(word) for word in (*words[:1], container.line.program))
-    if not words or re.search(r"\s", words[0]) or any(re.fullmatch(INTERPRETERS, n) for n in names):
+    if not words or re.search(r"\s", words[0]):
         return ()
-    ends = (at for at, word in enumerate(words) if is_shell(word) or word in ("-c", "-e"))
-    return words[: next(ends, None)]
+    for name in (program(words[0]), program(container.line.program)):
+        if re.fullmatch(INTERPRETERS, name):
+            return ()
+    for at, word in enumerate(words):
+        if is_shell(word) or word in ("-c", "-e"):
+            return words[:at]
+    return words
 
 
 @of_containers

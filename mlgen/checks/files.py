@@ -18,11 +18,9 @@ from mlgen.checks.volumes import (
     WRITABLE,
     creates_files,
     files_in,
-    folders_of,
     is_filled,
     is_read_only,
     mount_at,
-    mounts_of,
     source_of,
 )
 from mlgen.kubernetes.objects import Object
@@ -70,7 +68,7 @@ def file_over_directory(container: Container) -> Iterator[Located]:
         volumes: {code: {mountPath: /app/run.py, configMap: code, subPath: run.py}}
         roles: {worker: {replicas: 2}}
     """
-    for at, mount, volume in mounts_of(container):
+    for at, mount, volume in container.mounts:
         folder, name = mount["mountPath"], str(mount.get("subPath") or "").rpartition("/")[2]
         if source_of(volume) not in READ_ONLY or not re.fullmatch(FILE, name):
             continue
@@ -152,7 +150,7 @@ def missing_file(container: Container) -> Iterator[Located]:
     """
     if creates_files(container):
         return
-    folders, directory = folders_of(container), str(container.data.get("workingDir") or "")
+    folders, directory = container.folders, str(container.data.get("workingDir") or "")
     is_first = True
     for at, word in _words(container):
         path = word.rpartition("=")[2]
@@ -216,8 +214,8 @@ def _written_by(line: Line) -> Iterator[tuple[ValuePath, str, str]]:
             if re.fullmatch(WRITES["options"], option) and not re.search(WRITES["reads"], option):
                 yield at, option, folder
     copies = re.match(WRITES["copies"], " ".join(line.words))
-    targets = [word for word in line.words if not word.startswith("-")]
     if copies:
+        targets = [word for word in line.words if not word.startswith("-")]
         yield line.paths[-1], copies[1], targets[-1]
 
 
@@ -297,7 +295,7 @@ def read_only_output(container: Container) -> Iterator[Located]:
         volumes: {devices: {mountPath: /dev, hostPath: /dev, readOnly: true}}
         roles: {worker: {replicas: 2}}
     """
-    folders = folders_of(container)
+    folders = container.folders
     for at, label, folder in _writes(container):
         if not re.match("/(?!dev/)", folder):
             continue
@@ -310,7 +308,7 @@ def read_only_output(container: Container) -> Iterator[Located]:
             continue
         _, mount, volume = found
         claim = value_at(volume, ("persistentVolumeClaim", "claimName"))
-        item = container.job.of_kind("PersistentVolumeClaim").get(str(claim))
+        item = container.job.claims.get(str(claim))
         hint = WRITABLE
         if value_at(item, ("spec", "accessModes")) == ["ReadOnlyMany"]:
             hint = "write accessModes: [ReadWriteMany] in its claim"
@@ -353,7 +351,7 @@ def _outputs(job: Objects) -> Iterator[tuple[tuple[str, ...], tuple[Container, V
             env = [each for each in container.data.get("env") or () if each["name"] != INDEX_NAME]
             if re.search(r"['\"]metadata\.", str(env)):
                 continue
-            folders = folders_of(container)
+            folders = container.folders
             for at, _, folder in _writes(container):
                 _, mount, volume = mount_at(folders, folder) or ((), {}, {})
                 source = source_of(volume)
@@ -380,7 +378,7 @@ def own_checkpoints(container: Container) -> Iterator[Located]:
     if container.pods.template["metadata"]["labels"].get(ROLE) != "evaluator":
         return
     for at, _, folder in _checkpoints(container, WRITES["model"]):
-        found = mount_at(folders_of(container), folder)
+        found = mount_at(container.folders, folder)
         kind = source_of(found[2]) if found else ""
         if kind in ("", "emptyDir", "ephemeral"):
             own = f"is in its own {kind} volume" if kind else "is on no volume"
@@ -473,7 +471,7 @@ def lost_checkpoints(container: Container) -> Iterator[Located]:
         uses = sum(folder in command or f"${name}" in command for command in commands)
         if uses > 1 or not re.match("/(?!(tmp|var/tmp|dev/shm)(/|$))", folder):
             continue
-        found = mount_at(folders_of(container), folder)
+        found = mount_at(container.folders, folder)
         reason = f"{folder} is on no volume"
         if found:
             reason = f"the volume {found[2]['name']} is an emptyDir"

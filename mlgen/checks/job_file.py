@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 from mlgen.checks.pods import ROLES, TEMPLATE, Located
 from mlgen.jobfile.model import own_files
 from mlgen.jobfile.parser import origin
-from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.values import has, value_at
+from mlgen.kubernetes.values import KEYS, has, value_at
 from mlgen.objects.labels import ROLE, files_name
 from mlgen.objects.pod import PREFLIGHT, SCRIPTS
 from mlgen.objects.storage import NAMES

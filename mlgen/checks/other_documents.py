@@ -2,28 +2,263 @@
 
 Training kinds that mlgen does not render, claims that the pods of a job cannot share, keys that a
 Secret or ConfigMap lacks, selectors of pods that a job does not have, and names of objects that
-kustomize has renamed.
+kustomize has renamed. `mlgen/jobfile/operators.py` describes the table of operators' labels.
 """
 
+import re
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
 from mlgen.checks.job_file import in_job_file
+from mlgen.checks.operators import PodLabels, own_labels, pod_labels
 from mlgen.checks.pods import POD, Objects, items_of
-from mlgen.checks.renamed import Referred, referred_objects, renamed_objects
-from mlgen.checks.selectors import JobPods, Selector, pods_of_job, selectors_of, unselected
 from mlgen.checks.volumes import shared_claims
 from mlgen.documents.document import Document
+from mlgen.jobfile.hints import SELECTED, SELECTORS, is_of_job, operator_of
+from mlgen.jobfile.validation import unexcused
 from mlgen.kubernetes import references
 from mlgen.kubernetes.objects import Object, group_kind, is_built_in
-from mlgen.kubernetes.values import value_at
+from mlgen.kubernetes.values import mapping, sequence, value_at
 from mlgen.problems import Problem, ValuePath, choice
 from mlgen.resources import table
 from mlgen.rules import Rules
 from mlgen.shell import has_carriage_returns
+
+
+class JobPods(NamedTuple):
+    """The pods of a job, for selectors in other documents.
+
+    Attributes:
+        namespace: of the job; "" if it is not set.
+        name: the job's name in its file.
+        rendered: its name with its hash.
+        labels: the labels of its pods that only pods of a job have, for each workload.
+    """
+
+    namespace: str
+    name: str
+    rendered: str
+    labels: tuple[tuple[tuple[str, str | None], ...], ...]
+
+
+def pods_of_job(job: Objects, name: str) -> JobPods:
+    """Return the pods of a job.
+
+    Args:
+        job: its objects.
+        name: its name in its file.
+    """
+    every = [
+        tuple((key, value) for key, value in pod_labels(pods).items() if is_of_job(key))
+        for pods in job.distinct_pods
+    ]
+    namespace = job.items[0]["metadata"].get("namespace") or ""
+    return JobPods(namespace, name, job.name, _shared(tuple(dict.fromkeys(every))))
+
+
+@lru_cache(maxsize=64)
+def _shared(labels: tuple[tuple[tuple[str, str | None], ...], ...]) -> Any:
+    """Return an equal value that all jobs share, which saves memory."""
+    return labels
+
+
+class Selector(NamedTuple):
+    """A selector by labels of an operator.
+
+    Attributes:
+        namespace: of its object; "" if it is not set.
+        kind: of its object.
+        labels: the operator's labels in it, with their values.
+        problem: the problem if it selects no pod, without the job and the fix.
+    """
+
+    namespace: str
+    kind: str
+    labels: tuple[tuple[str, str], ...]
+    problem: Problem
+
+
+def selectors_of(path: ValuePath, item: Object) -> Iterator[Selector]:
+    """Yield the selectors of pods by labels of an operator in an object.
+
+    Args:
+        path: the path of the object in its document.
+        item: the object, which may be invalid.
+    """
+    for steps in SELECTORS.get(str(item.get("kind")), ()):
+        for at, selector in _values_at((), item, steps.split("/")):
+            pairs = [
+                (key, str(value))
+                for key, value in _required(selector, plain=item["kind"] == "Service")
+                if operator_of(key)
+            ]
+            if pairs:
+                namespace = value_at(item, ("metadata", "namespace")) or ""
+                there = Problem((*path, *at), "", "selector", warning=True)
+                yield Selector(str(namespace), str(item["kind"]), tuple(pairs), there)
+
+
+def _values_at(path: ValuePath, value: Any, steps: list[str]) -> Iterator[tuple[ValuePath, Any]]:
+    """Yield the values at a path, in which `*` is any item of a list, with their paths."""
+    if not steps:
+        yield path, value
+    elif steps[0] == "*":
+        for number, item in enumerate(sequence(value)):
+            yield from _values_at((*path, number), item, steps[1:])
+    elif isinstance(value, dict) and steps[0] in value:
+        yield from _values_at((*path, steps[0]), value[steps[0]], steps[1:])
+
+
+def _required(selector: Any, *, plain: bool) -> Iterator[tuple[str, Any]]:
+    """Yield the labels that a selector requires, with their values."""
+    labels = mapping(selector) if plain else mapping(selector, "matchLabels")
+    for key, value in labels.items():
+        yield str(key), value
+    for each in sequence(selector, "matchExpressions"):
+        values = value_at(each, ("values", 0))
+        if values is not None and each.get("operator") == "In":
+            yield str(each.get("key")), values
+
+
+def unselected(jobs: Iterable[JobPods], selectors: Iterable[Selector]) -> Iterator[Problem]:
+    """Yield a problem for each selector by labels that the pods of its job do not have.
+
+    A selector without the name of a job is compared with the first job of its namespace. An unset
+    namespace may be any.
+    """
+    known: dict[tuple[str, str], JobPods] = {}
+    for job in jobs:
+        for name in (job.name, ""):
+            for namespace in (job.namespace, ANY):
+                known.setdefault((name, namespace), job)
+    for selector in selectors:
+        named = next((value for key, value in selector.labels if SELECTED.get(key) == "job"), "")
+        spaces = (selector.namespace, "") if selector.namespace else (ANY,)
+        found = (known.get((named, namespace)) for namespace in spaces)
+        job_pods = next(filter(None, found), None)
+        if job_pods and not any(_matches(selector, dict(each)) for each in job_pods.labels):
+            yield _unselected(selector, job_pods)
+
+
+ANY = "*"
+"""In place of a namespace: the first job of any namespace."""
+
+
+def _matches(selector: Selector, labels: PodLabels) -> bool:
+    return all(key in labels and labels[key] in (None, value) for key, value in selector.labels)
+
+
+def _unselected(selector: Selector, job: JobPods) -> Problem:
+    own = own_labels(selector.labels, job.rendered, [dict(labels) for labels in job.labels])
+    labels = f"labels of {operator_of(selector.labels[0][0])}"
+    pods = f"which the pods of {job.name} do not have"
+    message = f"the {selector.kind} selects pods by {labels}, {pods}"
+    return replace(selector.problem, message=message, hint=f"write {own}")
+
+
+class Referred(NamedTuple):
+    """A reference of a job's pods to another object."""
+
+    job: str
+    kind: str
+    namespace: str
+    name: str
+    field: str
+    """Its field in the input, as kustomize writes it; "" if the job file does not contain it."""
+    problem: Problem
+    """The warning that kustomize has renamed the object, without its message and hint."""
+
+
+def referred_objects(own: Objects, document: Document) -> Iterator[Referred]:
+    """Yield each reference of the pods of a job to another object, once for each field."""
+    found = set[tuple[str, str, str]]()
+    for pods in own.distinct_pods:
+        for reference in references.of_pod(pods.template):
+            kind, name = reference.kind, reference.name
+            if name in own.of_kind(kind) or not reference.path:
+                continue
+            located = pods.warning((*POD, *reference.path), "", "", "reference")
+            path = in_job_file(located, document.data).path
+            value = value_at(document.data, path)
+            if isinstance(value, dict):  # the short form of a volume
+                fields = [field for field, inner in value.items() if inner == name]
+                path, value = (*path, *fields), name if len(fields) == 1 else None
+            warning = document.located(replace(located.problem, path=path))
+            field = _kustomize_path(warning.path, reference.path) if value == name else ""
+            if (kind, name, field) in found:
+                continue
+            found.add((kind, name, field))
+            namespace = pods.item["metadata"].get("namespace") or ""
+            for each in unexcused(document, [warning]):
+                yield Referred(own.name, kind, namespace, name, field, each)
+
+
+def _kustomize_path(path: ValuePath, in_pod: ValuePath) -> str:
+    """Return the path of a reference as kustomize writes it, without the indexes of lists.
+
+    Args:
+        path: the path in the input; of a volume as a whole in some custom resources.
+        in_pod: the path in the pod's spec.
+    """
+    if path[-1:] and isinstance(path[-1], int):
+        start = next((at for at, step in enumerate(in_pod) if step == path[-2]), len(in_pod))
+        path = (*path, *in_pod[start + 2 :])
+    return "/".join(step for step in path if isinstance(step, str))
+
+
+HASH = re.compile("-[bcdfghkmt2456789]{10}$")
+"""The suffix of a name that kustomize generates (api/hasher, Encode)."""
+
+
+def renamed_objects(
+    referred: Sequence[Referred],
+    present: Iterable[tuple[str, str, str]],
+    also: Iterable[tuple[str, str]],
+) -> Iterator[Problem]:
+    """Yield warnings about references to objects that the input contains under another name.
+
+    kustomize adds the same prefix and suffix to all names, so the name of the job shows them. It
+    adds a hash to generated names. Without a hash, an object that others refer to has its name by
+    intention.
+
+    Args:
+        referred: the references of all jobs.
+        present: the kind, namespace and name of each object in the input.
+        also: the kind and name of each object that other workloads refer to.
+    """
+    named = {(kind, name): space for kind, space, name in present}
+    plain = {(kind, HASH.sub("", name)): name for kind, name in named}
+    used = {*((each.kind, each.name) for each in referred), *also}
+    for each in referred:
+        if (each.kind, each.name) in named:
+            continue
+        for start, end in _affixes(each.job):
+            other = plain.get((each.kind, f"{start}{each.name}{end}"), each.name)
+            space = named.get((each.kind, other), "")
+            is_own = HASH.search(other) or (each.kind, other) not in used
+            if other != each.name and is_own and space in ("", each.namespace):
+                message = f"the input has the {each.kind} {other} instead of {each.name}"
+                hint = f"write the name {other} in the job file"
+                if each.field:
+                    message += "; kustomize has renamed the object, but not this field"
+                    rule = f"add {{path: {each.field}}} to nameReference for {each.kind}"
+                    hint = f"{rule} in the configurations of the kustomization"
+                else:
+                    message += ", which the job needs"
+                yield replace(each.problem, message=message, hint=hint)
+                break
+
+
+def _affixes(job: str) -> Iterator[tuple[str, str]]:
+    """Yield each prefix and suffix that kustomize may have added to the name of a job."""
+    cuts = [at for at, character in enumerate(job) if character in "-."]
+    for start in (0, *(at + 1 for at in cuts)):
+        yield from ((job[:start], job[end:]) for end in (len(job), *reversed(cuts)) if end >= start)
+
 
 OPERATORS = table("checks/operators")
 OTHER = {
@@ -102,7 +337,7 @@ def facts_of_job(job: str, objects: Sequence[Object], document: Document) -> Fac
     )
     uses = []
     for pods in own.distinct_pods:
-        for kind, name, path in _keys(POD, pods.template["spec"]):
+        for kind, name, path in _keys(POD, pods.spec):
             key = str(value_at(pods.item, path))
             lack = pods.error(path, f"the {kind} {name} has no key {key}", "", "reference")
             located = document.located(in_job_file(lack, document.data))
@@ -246,7 +481,7 @@ def not_base64(item: Item) -> Iterator[Problem]:
             yield Problem((*item.path, "data", key), message, "bad-value", hint)
 
 
-@of_documents
+@of_documents.when("kinds")
 def training_kind(facts: Facts) -> Iterator[Problem]:
     """Report objects that train, but that only their operators can run.
 
@@ -264,7 +499,7 @@ def training_kind(facts: Facts) -> Iterator[Problem]:
     yield from (warning for kind, warning in facts.kinds if kind not in facts.defined)
 
 
-@of_documents
+@of_documents.when("shared")
 def claim_of_one_node(facts: Facts) -> Iterator[Problem]:
     """Report claims in the input that only the pods of one node can use, but several pods do.
 
@@ -303,7 +538,7 @@ def claim_of_one_node(facts: Facts) -> Iterator[Problem]:
     yield from (warning for claim, warning in facts.shared if claim in single)
 
 
-@of_documents
+@of_documents.when("uses")
 def missing_key(facts: Facts) -> Iterator[Problem]:
     """Report keys that a job requires, but the Secret or ConfigMap in the input lacks.
 
@@ -345,7 +580,7 @@ def missing_key(facts: Facts) -> Iterator[Problem]:
             yield replace(lack, hint=choice(key, known))
 
 
-@of_documents
+@of_documents.when("named")
 def renamed_object(facts: Facts) -> Iterator[Problem]:
     """Report references to an object that kustomize has renamed in the input.
 
@@ -384,7 +619,7 @@ def renamed_object(facts: Facts) -> Iterator[Problem]:
     return renamed_objects(facts.referred, facts.named, facts.also)
 
 
-@of_documents
+@of_documents.when("selectors")
 def operator_selector(facts: Facts) -> Iterator[Problem]:
     """Report objects that select the pods of a job by labels that only an operator sets.
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from mlgen.checks.devices import NODES, devices_of, requested
+from mlgen.checks.amounts import NODES, devices_of, requested
 from mlgen.checks.operators import own_labels, pod_labels
 from mlgen.checks.pods import POD, Located, Objects, Pods, name_of, of_objects, of_pods
 from mlgen.jobfile.hints import is_of_job
@@ -35,10 +35,10 @@ def _requirements(selector: Object) -> Iterator[tuple[str, str, list[str]]]:
 
 def _node_terms(pods: Pods) -> list[dict[str, set[str]]]:
     """Return the values that each alternative of the node selection allows, by label."""
-    spec = pods.template["spec"]
+    spec = pods.spec
     alternatives = []
     for term in value_at(spec, NODE_TERMS) or [{}]:
-        allowed = {key: {str(value)} for key, value in (spec.get("nodeSelector") or {}).items()}
+        allowed = {key: {str(value)} for key, value in pods.node_selector.items()}
         rules = list(_requirements(term))
         for key, operator, values in rules:
             if operator == "In":
@@ -52,7 +52,7 @@ def _node_terms(pods: Pods) -> list[dict[str, set[str]]]:
 
 def node_count(pods: Pods) -> int | None:
     """Return the number of nodes that pods select by name; None if it is unknown."""
-    if pods.template["spec"].get("nodeName"):
+    if pods.spec.get("nodeName"):
         return 1
     terms = [term.get(HOSTNAME) for term in _node_terms(pods)]
     return None if None in terms else len(set().union(*filter(None, terms)))
@@ -61,7 +61,7 @@ def node_count(pods: Pods) -> int | None:
 def _terms(pods: Pods, kind: str) -> list[tuple[ValuePath, Object]]:
     """Return the required terms of a pod's podAffinity or podAntiAffinity, with their paths."""
     path = ("affinity", kind, REQUIRED)
-    found = value_at(pods.template["spec"], path) or []
+    found = value_at(pods.spec, path) or []
     return [((*POD, *path, number), term) for number, term in enumerate(found)]
 
 
@@ -98,7 +98,7 @@ def _selects(selector: Object | None, pods: Pods) -> bool:
     return selector is not None
 
 
-@of_pods
+@of_pods.when("has_placement")
 def no_node(pods: Pods) -> Iterator[Located]:
     """Report node selectors that contradict each other, so that no node matches.
 
@@ -144,7 +144,7 @@ def no_node(pods: Pods) -> Iterator[Located]:
         yield pods.error(at, message, "change one of them")
 
 
-@of_pods
+@of_pods.when("has_placement")
 def few_nodes(pods: Pods) -> Iterator[Located]:
     """Report pods that need more nodes than they select by name.
 
@@ -190,7 +190,7 @@ def few_nodes(pods: Pods) -> Iterator[Located]:
     if not nodes or nodes >= count:
         return
     several = f"the node selector matches {nodes} node{'s' * (nodes > 1)}"
-    on_host = pods.template["spec"].get("hostNetwork")
+    on_host = pods.spec.get("hostNetwork")
     ports = (port for _, each in pods.containers() for port in each.get("ports") or ())
     if at := own_terms(pods, "podAntiAffinity"):
         message = (
@@ -230,7 +230,8 @@ def crowded_node(job: Objects) -> Iterator[Located]:
               labelSelector: {matchLabels: {mlgen.dev/job: example}}
         roles: {worker: {replicas: 2, resources: {nvidia.com/gpu: 8}}}
     """
-    crowd = [p for p in job.pods if node_count(p) == 1 or own_terms(p, "podAffinity")]
+    crowd = [p for p in job.pods if p.has_placement]
+    crowd = [p for p in crowd if node_count(p) == 1 or own_terms(p, "podAffinity")]
     total: Counter[str] = Counter()
     for pods in crowd:
         for name, count in devices_of(pods).items():
@@ -248,7 +249,7 @@ def crowded_node(job: Objects) -> Iterator[Located]:
             yield crowd[0].warning(at, message, hint)
 
 
-@of_pods
+@of_pods.when("has_placement")
 def unmatched_selector(pods: Pods) -> Iterator[Located]:
     """Report a selector for the job's own pods that matches none of them.
 
@@ -283,7 +284,7 @@ def unmatched_selector(pods: Pods) -> Iterator[Located]:
               labelSelector: {matchLabels: {app: cache}}
         roles: {worker: {replicas: 2}}
     """
-    spread = pods.template["spec"].get("topologySpreadConstraints") or []
+    spread = pods.spec.get("topologySpreadConstraints") or []
     path = (*POD, "topologySpreadConstraints")
     terms = [((*path, number), term, "constraint") for number, term in enumerate(spread)]
     terms += [(at, term, "") for at, term in _terms(pods, "podAffinity")]
@@ -311,7 +312,7 @@ def unmatched_selector(pods: Pods) -> Iterator[Located]:
 INSTANCE_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 
 
-@of_pods
+@of_pods.when("has_placement")
 def small_machine(pods: Pods) -> Iterator[Located]:
     """Report pods that request more than a node of the selected machine type has.
 
@@ -365,7 +366,7 @@ def small_machine(pods: Pods) -> Iterator[Located]:
                   values: [g5.xlarge, gpu-box]
         roles: {worker: {replicas: 2, resources: {nvidia.com/gpu: 8}}}
     """
-    selector, terms = pods.template["spec"].get("nodeSelector") or {}, _node_terms(pods)
+    selector, terms = pods.node_selector, _node_terms(pods)
     for key in INSTANCE_TYPES:
         types = set().union(*(term.get(key, {""}) for term in terms))
         for name, amount in requested(pods).items():
@@ -391,7 +392,7 @@ def _capacity(type_: str, name: str) -> str:
     return ""
 
 
-@of_pods
+@of_pods.when("node_selector")
 def other_accelerators(pods: Pods) -> Iterator[Located]:
     """Report nodes with other accelerators than the pods request, or with unused ones.
 
@@ -418,8 +419,8 @@ def other_accelerators(pods: Pods) -> Iterator[Located]:
         nodeSelector: {nvidia.com/gpu.present: "true"}
         roles: {worker: {replicas: 2, resources: {cpu: 8}}}
     """
-    spec, devices = pods.template["spec"], devices_of(pods)
-    for key in spec.get("nodeSelector") or ():
+    spec, devices = pods.spec, devices_of(pods)
+    for key in pods.node_selector:
         vendor = next((v for label, v in NODES["vendors"].items() if re.match(label, key)), "")
         at = (*POD, "nodeSelector", key)
         if vendor and devices and not any(name.startswith(vendor) for name in devices):
@@ -448,7 +449,7 @@ GPU_NAME = (
 ARCHITECTURES = ("amd64", "arm64", "arm", "386", "ppc64le", "riscv64", "s390x")
 
 
-@of_pods
+@of_pods.when("node_selector")
 def unknown_label(pods: Pods) -> Iterator[Located]:
     """Report a label that no node has with this value.
 
@@ -485,7 +486,7 @@ def unknown_label(pods: Pods) -> Iterator[Located]:
         nodeSelector: {cloud.google.com/gke-tpu-accelerator: tpu8x-slice}
         roles: {worker: {replicas: 4, resources: {google.com/tpu: 4}}}
     """
-    for key, value in (pods.template["spec"].get("nodeSelector") or {}).items():
+    for key, value in pods.node_selector.items():
         at = (*POD, "nodeSelector", key)
         if key.endswith("kubernetes.io/arch") and value not in ARCHITECTURES:
             hint = choice(str(value), ARCHITECTURES)
@@ -499,7 +500,7 @@ def unknown_label(pods: Pods) -> Iterator[Located]:
             yield pods.warning(at, message, f"write a value such as {hint}", "bad-value")
 
 
-@of_pods
+@of_pods.when("node_selector")
 def not_linux(pods: Pods) -> Iterator[Located]:
     """Report pods on nodes with another operating system, because mlgen's containers need Linux.
 
@@ -514,13 +515,13 @@ def not_linux(pods: Pods) -> Iterator[Located]:
         nodeSelector: {kubernetes.io/os: linux}
         roles: {worker: {replicas: 2}}
     """
-    for key, value in (pods.template["spec"].get("nodeSelector") or {}).items():
+    for key, value in pods.node_selector.items():
         if key.endswith("kubernetes.io/os") and value != "linux":
             message = f"the containers run on Linux, not on {value}"
             at = (*POD, "nodeSelector", key)
             found = pods.error(at, message, "write linux, or remove it")
             # A pod without containers of mlgen may have images for that system.
-            yield found.as_warning(unless=bool(pods.template["spec"].get("initContainers")))
+            yield found.as_warning(unless=bool(pods.spec.get("initContainers")))
 
 
 @of_pods
@@ -540,7 +541,7 @@ def priority_number(pods: Pods) -> Iterator[Located]:
         template: {spec: {priority: 1000, priorityClassName: high}}
         roles: {worker: {replicas: 2}}
     """
-    spec = pods.template["spec"]
+    spec = pods.spec
     priority = spec.get("priority")
     if priority and not spec.get("priorityClassName"):
         message = (

@@ -4,11 +4,9 @@ Rules report the path of a value in the object. `job_problems` in `mlgen/checks/
 it in the job file.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
@@ -104,6 +102,8 @@ class Pods:
         count: the number of pods; None if unknown, as for a suspended StatefulSet.
         together: the number of pods that run at a time; None if unknown.
         job: the objects of their job.
+        template: the pod template.
+        spec: its `spec`.
         limit: the maximum number of pods of an elastic job; 0 if it is not elastic.
     """
 
@@ -113,19 +113,26 @@ class Pods:
     count: int | None
     together: int | None
     job: "Objects" = field(repr=False, compare=False)
+    template: Object
+    spec: Object
     limit: int = 0
-
-    @property
-    def template(self) -> Object:
-        """The pod template."""
-        template: Object = self.item["spec"]["template"]
-        return template
 
     @property
     def account(self) -> str | None:
         """The name of their ServiceAccount."""
-        account: str | None = self.template["spec"].get("serviceAccountName")
+        account: str | None = self.spec.get("serviceAccountName")
         return account
+
+    @property
+    def node_selector(self) -> Mapping[str, str]:
+        """The labels of the nodes that the pods select."""
+        return self.spec.get("nodeSelector") or {}
+
+    @property
+    def has_placement(self) -> bool:
+        """True if the pods select nodes or other pods."""
+        fields = ("nodeName", "nodeSelector", "affinity", "topologySpreadConstraints")
+        return not self.spec.keys().isdisjoint(fields)
 
     @property
     def subdomain(self) -> tuple[ValuePath, str | None]:
@@ -136,7 +143,7 @@ class Pods:
         """
         if self.item["kind"] == "StatefulSet":
             return ("spec", "serviceName"), self.item["spec"].get("serviceName")
-        return (*POD, "subdomain"), self.template["spec"].get("subdomain")
+        return (*POD, "subdomain"), self.spec.get("subdomain")
 
     def has(self, host: str) -> bool:
         """Return whether a pod has this host name, or can get it when an elastic job grows."""
@@ -167,7 +174,7 @@ class Pods:
     def containers(self) -> Iterator[tuple[ValuePath, Object]]:
         """Yield the init containers, then the containers, each with its path."""
         for kind in ("initContainers", "containers"):
-            for number, container in enumerate(self.template["spec"].get(kind, [])):
+            for number, container in enumerate(self.spec.get(kind, [])):
                 yield (*POD, kind, number), container
 
     @cached_property
@@ -177,22 +184,8 @@ class Pods:
 
     def volumes(self) -> Iterator[tuple[ValuePath, Object]]:
         """Yield the volumes, each with its path."""
-        for number, volume in enumerate(self.template["spec"].get("volumes", [])):
+        for number, volume in enumerate(self.spec.get("volumes", [])):
             yield (*POD, "volumes", number), volume
-
-    @cached_property
-    def named_volumes(self) -> dict[str, Object]:
-        """The volumes by name."""
-        return {volume["name"]: volume for _, volume in self.volumes()}
-
-    @cached_property
-    def mounts(self) -> Counter[str]:
-        """The number of containers that mount each volume."""
-        names = (
-            {mount["name"] for mount in container.get("volumeMounts") or ()}
-            for _, container in self.containers()
-        )
-        return Counter(chain.from_iterable(names))
 
     def error(
         self, path: ValuePath, message: str, hint: str = "", code: Code = "combination"
@@ -214,6 +207,20 @@ class Pods:
         return self.error(path, message, hint, code).as_warning()
 
 
+class Mount(NamedTuple):
+    """A mount of a container.
+
+    Attributes:
+        path: its path below the container.
+        data: the mount.
+        volume: the volume.
+    """
+
+    path: ValuePath
+    data: Object
+    volume: Object
+
+
 class ContainerText(NamedTuple):
     """A text that a container runs or reads: a word, a probe or a file.
 
@@ -233,8 +240,11 @@ class ContainerText(NamedTuple):
 
 
 HANDLERS: tuple[ValuePath, ...] = (
-    *((name,) for name in ("livenessProbe", "readinessProbe", "startupProbe")),
-    *(("lifecycle", name) for name in ("postStart", "preStop")),
+    ("livenessProbe",),
+    ("readinessProbe",),
+    ("startupProbe",),
+    ("lifecycle", "postStart"),
+    ("lifecycle", "preStop"),
 )
 """The probes and hooks of a container."""
 
@@ -273,10 +283,32 @@ class Container:
         """The values of its variables; "" for a value from elsewhere."""
         return {item["name"]: str(item.get("value") or "") for item in self.data.get("env") or ()}
 
+    @property
+    def runs_once(self) -> bool:
+        """True for an init container that must end before the others start."""
+        is_init = self.path[-2] == "initContainers"
+        return is_init and self.data.get("restartPolicy") != "Always"
+
+    @cached_property
+    def mounts(self) -> list[Mount]:
+        """Its mounts of volumes of the pod."""
+        volumes = {volume["name"]: volume for _, volume in self.pods.volumes()}
+        return [
+            Mount(("volumeMounts", number), mount, volumes[mount["name"]])
+            for number, mount in enumerate(self.data.get("volumeMounts") or ())
+            if mount.get("name") in volumes and mount.get("mountPath")
+        ]
+
+    @cached_property
+    def folders(self) -> dict[str, Mount]:
+        """Its mounts by the paths without the slash at the end; the first of several."""
+        mounts = reversed(self.mounts)
+        return {mount.data["mountPath"].rstrip("/"): mount for mount in mounts}
+
     @cached_property
     def texts(self) -> list[ContainerText]:
         """Its command line, probes and hooks, and the files of the job file that it mounts."""
-        item, pods, before, found = self.pods.item, self.pods, "", list[ContainerText]()
+        item, before, found = self.pods.item, "", list[ContainerText]()
         for at, text in zip(self.lines.paths, self.lines.words, strict=True):
             is_value = before.startswith("-") and text.startswith("$") and " " not in text
             whole = f"{before} {text}" if is_value else text
@@ -288,9 +320,8 @@ class Container:
                 path = (*self.path, *at, number)
                 found.append(ContainerText(item, path, str(steps[-1]), str(text)))
         prefix = files_name(self.job.name, "")
-        for mount in self.data.get("volumeMounts") or ():
-            volume = pods.named_volumes.get(mount["name"]) or {}
-            name = str(value_at(volume, ("configMap", "name")))
+        for mount in self.mounts:
+            name = str(value_at(mount.volume, ("configMap", "name")))
             files = self.job.of_kind("ConfigMap").get(name, {}) if name.startswith(prefix) else {}
             for file, text in (files.get("data") or {}).items():
                 found.append(ContainerText(files, ("data", file), file, str(text)))
@@ -386,6 +417,21 @@ class Objects:
         """Return the objects of a kind, by name."""
         return self._by_kind.get(kind, {})
 
+    @property
+    def claims(self) -> dict[str, Object]:
+        """The PersistentVolumeClaims, by name."""
+        return self.of_kind("PersistentVolumeClaim")
+
+    @property
+    def roles(self) -> dict[str, Object]:
+        """The Roles, by name."""
+        return self.of_kind("Role")
+
+    @property
+    def pod_groups(self) -> dict[str, Object]:
+        """The PodGroups, by name."""
+        return self.of_kind("PodGroup")
+
     @cached_property
     def _by_label(self) -> dict[tuple[str, str], list[Pods]]:
         """The pods of each workload, by the labels of their template."""
@@ -397,9 +443,12 @@ class Objects:
 
     def selected(self, selector: Mapping[str, str]) -> Iterator[Pods]:
         """Return the pods of each workload with at least one pod that matches a selector."""
-        labels = (label for label in selector.items() if label[0] not in (JOB_INDEX, SET_INDEX))
         # The rarest label leaves the fewest candidates.
-        found = (self._by_label.get(label, []) for label in labels)
+        found = [
+            self._by_label.get(label, [])
+            for label in selector.items()
+            if label[0] not in (JOB_INDEX, SET_INDEX)
+        ]
         return (pods for pods in min(found, key=len, default=[]) if pods.selected(selector))
 
 
@@ -424,8 +473,17 @@ def pods_of(item: Object, job: Objects | None = None) -> Pods:
     # In a suspended job, these may be 0, so the number of pods is unknown.
     together = spec.get("parallelism", 1) if kind == "Job" else count
     limit = item["metadata"].get("annotations", {}).get(MAX_REPLICAS, "")
-    job = job or Objects(name, [item])
-    return Pods(item, host, indexed, count or None, together or None, job, natural(limit) or 0)
+    return Pods(
+        item,
+        host,
+        indexed,
+        count=count or None,
+        together=together or None,
+        job=job or Objects(name, [item]),
+        template=spec["template"],
+        spec=spec["template"]["spec"],
+        limit=natural(limit) or 0,
+    )
 
 
 def one_of_each(objects: Iterable[AnyObject]) -> list[AnyObject]:

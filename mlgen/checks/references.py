@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from mlgen.checks import peer_addresses as peers
+from mlgen.checks.network import ELASTIC, discovers_hosts
 from mlgen.checks.placement import REQUIRED
 from mlgen.checks.pods import (
     POD,
@@ -81,8 +81,8 @@ def _services(job: Objects) -> Iterator[Located]:
     """
     services = job.of_kind("Service")
     selectors = {name: item["spec"]["selector"] for name, item in services.items()}
-    without_pods = {name for name in services if not any(job.selected(selectors[name]))}
-    for name in (name for name in services if name in without_pods):
+    without_pods = [name for name in services if not any(job.selected(selectors[name]))]
+    for name in without_pods:
         labels = ", ".join(label for label in SELECTOR_LABELS if label in selectors[name])
         message = f"{title(services[name])} selects no pods"
         hint = f"in templates, do not override these labels: {labels}"
@@ -102,12 +102,13 @@ def _services(job: Objects) -> Iterator[Located]:
                 labels_path = (*TEMPLATE, "metadata", "labels")
                 yield broken(pods.item, labels_path, message, hint, "selector")
     subdomains = {pods.subdomain[1] for pods in job.distinct_pods}
-    before_ready = not peers.discovers_hosts(job)
+    before_ready = not discovers_hosts(job)
     which = "pods that are not ready" if before_ready else "only pods that are ready"
-    for service in (service for name, service in services.items() if name in subdomains):
+    for name, service in services.items():
         spec = service["spec"]
         publishes = spec.get("publishNotReadyAddresses", False)
-        if spec.get("clusterIP") != "None" or publishes is not before_ready:
+        is_right = spec.get("clusterIP") == "None" and publishes is before_ready
+        if name in subdomains and not is_right:
             message = f"{title(service)} must be headless and publish {which}"
             hint = f"set clusterIP: None and publishNotReadyAddresses: {str(before_ready).lower()}"
             yield broken(service, ("spec",), message, hint)
@@ -197,7 +198,7 @@ KINDS |= {"configmaps": "ConfigMap", "deployments": "Deployment"}
 
 def _rules(job: Objects) -> Iterator[tuple[Object, ValuePath, str, Sequence[str]]]:
     """Yield each resource in the rules of a Role, with the path and its resourceNames."""
-    for item in job.of_kind("Role").values():
+    for item in job.roles.values():
         for number, rule in enumerate(item["rules"]):
             for resource in rule.get("resources", []):
                 path = ("rules", number, "resourceNames")
@@ -217,9 +218,9 @@ def _rights(job: Objects) -> Iterator[Located]:
                 message = f"{title(item)} names the {kind} {name}, which does not exist"
                 yield broken(item, (*path, position), message)
     for item in job.of_kind("ConfigMap").values():
-        if peers.ELASTIC in item.get("data", {}):
-            names = re.findall(r"(?<![\w.-])[a-z0-9-]+-\d+(?![\w-])", item["data"][peers.ELASTIC])
-            yield from _pod_names(job, item, ("data", peers.ELASTIC), names)
+        if ELASTIC in item.get("data", {}):
+            names = re.findall(r"(?<![\w.-])[a-z0-9-]+-\d+(?![\w-])", item["data"][ELASTIC])
+            yield from _pod_names(job, item, ("data", ELASTIC), names)
 
 
 def _pod_names(
@@ -277,7 +278,7 @@ def _accounts(job: Objects) -> Iterator[Located]:
 def _binding(job: Objects, item: Object, used: set[str | None]) -> Iterator[Located]:
     """Check the Role and subjects of a RoleBinding. `used` are the pods' ServiceAccounts."""
     role, namespace = item["roleRef"]["name"], item["metadata"].get("namespace")
-    if role not in job.of_kind("Role"):
+    if role not in job.roles:
         message = f"{title(item)} refers to the Role {role}, which does not exist"
         yield broken(item, ("roleRef", "name"), message)
     for number, subject in enumerate(item.get("subjects", [])):
@@ -356,7 +357,7 @@ def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Lo
         job: the objects of the job.
         kube_version: the version of the cluster.
     """
-    for name, item in job.of_kind("PodGroup").items():
+    for name, item in job.pod_groups.items():
         members = [pods for pods in job.pods if _group(pods) == name]
         total = sum(pods.count or 0 for pods in members)
         is_native = group_of(item["apiVersion"]) == NATIVE
@@ -374,8 +375,9 @@ def unschedulable_groups(job: Objects, kube_version: KubeVersion) -> Iterator[Lo
         if is_native:
             distinct = [pods for pods in job.distinct_pods if _group(pods) == name]
             yield from _differences(item, distinct)
-    groups = set(map(_group, job.pods))
-    yield from _unused(job, "PodGroup", groups, "no pod belongs to")
+    if job.pod_groups:
+        groups = set(map(_group, job.pods))
+        yield from _unused(job, "PodGroup", groups, "no pod belongs to")
 
 
 def _group(pods: Pods) -> str | None:
@@ -395,7 +397,7 @@ def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
             "priorityClassName": group["spec"].get("priorityClassName"),
         }
         for field, value in expected.items():
-            own = pods.template["spec"].get(field)
+            own = pods.spec.get(field)
             if own != value:
                 difference = f"has {field} {own or 'none'}, but its gang has {value or 'none'}"
                 message = f"{title(pods.item)} {difference}"
@@ -403,7 +405,7 @@ def _differences(group: Object, members: list[Pods]) -> Iterator[Located]:
                 yield broken(pods.item, (*POD, field), message, hint, "combination")
 
 
-@of_manifests
+@of_manifests.when("pod_groups")
 def scheduler_of_gang(job: Objects) -> Iterator[Located]:
     """Report pods of another scheduler than their gang, if the gang's scheduler lacks them.
 
@@ -425,7 +427,7 @@ def scheduler_of_gang(job: Objects) -> Iterator[Located]:
         scheduling: {gang: coscheduling, schedulerName: default-scheduler}
         roles: {worker: {replicas: 2}}
     """
-    for name, item in job.of_kind("PodGroup").items():
+    for name, item in job.pod_groups.items():
         counts: Counter[str] = Counter()
         for pods in job.pods:
             counts[_scheduler(pods)] += (pods.count or 0) * (_group(pods) == name)
@@ -446,10 +448,10 @@ def scheduler_of_gang(job: Objects) -> Iterator[Located]:
 
 
 def _scheduler(pods: Pods) -> str:
-    return str(pods.template["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
+    return str(pods.spec.get("schedulerName") or DEFAULT_SCHEDULER)
 
 
-@of_objects
+@of_objects.when("claims")
 def unmounted_claim(job: Objects) -> Iterator[Located]:
     """Report a PersistentVolumeClaim that is created, but not mounted.
 
@@ -471,7 +473,7 @@ def unmounted_claim(job: Objects) -> Iterator[Located]:
     path = ("persistentVolumeClaim", "claimName")
     volumes = (volume for pods in job.distinct_pods for _, volume in pods.volumes())
     mounted = {value_at(volume, path) for volume in volumes} - {None}
-    created = job.of_kind("PersistentVolumeClaim")
+    created = job.claims
     for name, item in created.items():
         if name not in mounted:
             similar = did_you_mean(name, sorted(mounted - created.keys()))
@@ -558,7 +560,7 @@ def _not_avoided(pods: Pods, role: str) -> Iterator[Problem]:
         yield Problem(AVOID, message, "combination", hint, warning=True)
 
 
-@of_objects
+@of_objects.when("roles")
 def rights_to_create_pods(job: Objects) -> Iterator[Located]:
     """Report a role that creates pods, and so can use everything that pods can mount or run as.
 
@@ -573,7 +575,7 @@ def rights_to_create_pods(job: Objects) -> Iterator[Located]:
         command: [torchrun, train.py]
         roles: {worker: {replicas: 2}}
     """
-    for item in job.of_kind("Role").values():
+    for item in job.roles.values():
         if any(map(creates_pods, item["rules"])):
             message = "creates pods, so it can use every Secret and ServiceAccount of its namespace"
             yield _of_rights(item, (), message, "run it in a separate namespace")
@@ -584,7 +586,7 @@ def creates_pods(rule: dict[str, Any]) -> bool:
     return "pods" in rule.get("resources", []) and "create" in rule["verbs"]
 
 
-@of_objects
+@of_objects.when("roles")
 def rights_to_delete_pods(job: Objects) -> Iterator[Located]:
     """Report a supervisor that deletes pods of lost nodes, which may still run.
 
@@ -601,7 +603,7 @@ def rights_to_delete_pods(job: Objects) -> Iterator[Located]:
         roles: {chief: {}, ps: {replicas: 2}, worker: {replicas: 2}}
         runPolicy: {cleanPodPolicy: All}
     """
-    for item in job.of_kind("Role").values():
+    for item in job.roles.values():
         of_pods = (rule["verbs"] for rule in item["rules"] if "pods" in rule["resources"])
         verbs = {*chain.from_iterable(of_pods)}
         if "delete" in verbs and "create" not in verbs and name_of(item).endswith(f"-{SUPERVISOR}"):

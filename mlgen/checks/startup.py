@@ -20,9 +20,8 @@ from mlgen.checks.pods import (
     of_pods,
     role_path,
 )
-from mlgen.kubernetes.merge import KEYS
 from mlgen.kubernetes.quantity import natural
-from mlgen.kubernetes.values import value_at
+from mlgen.kubernetes.values import KEYS, value_at
 from mlgen.launch.line import is_sidecar
 from mlgen.problems import Problem, ValuePath, did_you_mean, error
 
@@ -63,7 +62,7 @@ def root_without_root(pods: Pods) -> Iterator[Located]:
         template: {spec: {securityContext: {runAsNonRoot: true, runAsUser: 1000}}}
         roles: {worker: {replicas: 2}}
     """
-    for path, holder in ((POD, pods.template["spec"]), *pods.containers()):
+    for path, holder in ((POD, pods.spec), *pods.containers()):
         context = holder.get("securityContext") or {}
         if context.get("runAsNonRoot") and context.get("runAsUser") == 0:
             message = "runAsNonRoot: true and runAsUser: 0 are mutually exclusive"
@@ -103,13 +102,7 @@ def capability_prefix(container: Container) -> Iterator[Located]:
                 yield container.warning((*path, number), message, "remove CAP_", "bad-value")
 
 
-def _runs_once(container: Container) -> bool:
-    """Return whether this is an init container that must end before the others start."""
-    is_init = container.path[-2] == "initContainers"
-    return is_init and container.data.get("restartPolicy") != "Always"
-
-
-@of_containers
+@of_containers.when("runs_once")
 def endless_init(container: Container) -> Iterator[Located]:
     """Report an init container that does not end, so that training never starts.
 
@@ -137,7 +130,7 @@ def endless_init(container: Container) -> Iterator[Located]:
     data = container.data
     # Arguments are for the image's own program, which may be any.
     is_known = data.get("command") or not data.get("args")
-    if _runs_once(container) and is_known and is_sidecar(data):
+    if is_known and is_sidecar(data):
         message = f"the init container {data['name']} does not end, so training never starts"
         hint = "add restartPolicy: Always to make it a sidecar"
         # An image of a sidecar may also run once.
@@ -149,7 +142,7 @@ OPENS = r"(?:\bnc\b(?: -\S+(?: \d+)?(?= )){0,20}|/dev/tcp/) ?([a-z][\w.-]*)[ /]\
 """A test whether a port of a host is open."""
 
 
-@of_containers
+@of_containers.when("runs_once")
 def waits_for_itself(container: Container) -> Iterator[Located]:
     """Report an init container that waits for a port of its own role.
 
@@ -175,12 +168,10 @@ def waits_for_itself(container: Container) -> Iterator[Located]:
           command: [sh, -c, until nslookup example-worker-0.example; do sleep 1; done]
         roles: {worker: {replicas: 2}}
     """
-    text = " ".join(map(str, container.data.get("command") or ())) if _runs_once(container) else ""
-    loops = (
-        re.split(r"\b(?:until|while)\b", part, maxsplit=1) for part in re.split(r"[;\n]", text)
-    )
-    found = (re.search(OPENS, loop[0]) for _, *loop in loops if loop)
-    waits = next(filter(None, found), None)
+    waits = None
+    for part in re.split(r"[;\n]", " ".join(map(str, container.data.get("command") or ()))):
+        _, *loop = re.split(r"\b(?:until|while)\b", part, maxsplit=1)
+        waits = waits or (loop and re.search(OPENS, loop[0])) or None
     target = container.job.of_host(waits[1].partition(".")[0]) if waits else None
     if waits and target and role_path(target.item) == role_path(container.pods.item):
         name, host = container.data["name"], waits[1]

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from mlgen.checks.amounts import few_bytes
-from mlgen.checks.devices import NODES
+from mlgen.checks.amounts import NODES, few_bytes
 from mlgen.checks.job_file import holders
 from mlgen.checks.placement import node_count, own_terms
 from mlgen.checks.pods import (
     Container,
     Located,
+    Mount,
     Objects,
     Pods,
     of_containers,
@@ -51,25 +51,6 @@ WRITABLE = "remove readOnly, or mount another volume there"
 CREATES = r"\b(if|test|cp|mv|git|curl|wget|tar|unzip|rsync|aws|gsutil|mkdir|pip|tee)\b|\[|>"
 """Parts of a shell script that test for a file, or may create it."""
 
-Mount = tuple[ValuePath, Object, Object]
-"""A mount of a container: its path below the container, the mount, and the volume."""
-
-
-def mounts_of(container: Container) -> list[Mount]:
-    """Return the mounts of a container."""
-    volumes = container.pods.named_volumes
-    return [
-        (("volumeMounts", number), mount, volumes[mount["name"]])
-        for number, mount in enumerate(container.data.get("volumeMounts") or [])
-        if mount.get("name") in volumes and mount.get("mountPath")
-    ]
-
-
-def folders_of(container: Container) -> dict[str, Mount]:
-    """Return mounts by the paths without the slash at the end; the first of several."""
-    mounts = reversed(mounts_of(container))
-    return {mount[1]["mountPath"].rstrip("/"): mount for mount in mounts}
-
 
 def mount_at(folders: Mapping[str, Mount], path: str) -> Mount | None:
     """Return the mount that contains a path, if any."""
@@ -100,8 +81,12 @@ def on_disk(volume: Object) -> bool:
 
 def is_filled(container: Container, volume: Object) -> bool:
     """Return whether another container of the pod mounts a volume, and may fill it."""
-    mounts, name = container.data.get("volumeMounts") or (), volume["name"]
-    return container.pods.mounts[name] > any(mount["name"] == name for mount in mounts)
+    return any(
+        mount["name"] == volume["name"]
+        for each in container.pods.each_container
+        if each.path != container.path
+        for mount in each.data.get("volumeMounts") or ()
+    )
 
 
 def creates_files(container: Container) -> bool:
@@ -151,7 +136,7 @@ def hidden_image(container: Container) -> Iterator[Located]:
           devices: {mountPath: /dev, hostPath: /dev}
         roles: {worker: {replicas: 2}}
     """
-    for at, mount, volume in mounts_of(container):
+    for at, mount, volume in container.mounts:
         folder, name = mount["mountPath"], volume["name"]
         if not _is_whole(mount, volume):
             continue
@@ -205,7 +190,7 @@ def file_as_directory(container: Container) -> Iterator[Located]:
           conf: {mountPath: /etc/a.conf, hostPath: /etc/a.conf}
         roles: {worker: {replicas: 2}}
     """
-    for at, mount, volume in mounts_of(container):
+    for at, mount, volume in container.mounts:
         file = mount["mountPath"].rstrip("/").rpartition("/")[2]
         if _is_whole(mount, volume) and re.fullmatch(FILE, file):
             message = f"the volume is mounted as a directory named {file}"
@@ -230,7 +215,7 @@ def shared_memory_on_disk(container: Container) -> Iterator[Located]:
         volumes: {shm: {mountPath: /dev/shm, emptyDir: {medium: Memory}}}
         roles: {worker: {replicas: 2}}
     """
-    for at, mount, volume in mounts_of(container):
+    for at, mount, volume in container.mounts:
         is_there = re.fullmatch("/dev/(shm)/*", mount["mountPath"])
         if is_there and on_disk(volume) and _is_whole(mount, volume):
             message = (
@@ -262,8 +247,8 @@ def mount_in_read_only(container: Container) -> Iterator[Located]:
           data: {mountPath: /app/data, pvc: data}
         roles: {worker: {replicas: 2}}
     """
-    folders = folders_of(container)
-    for at, mount, _ in mounts_of(container):
+    folders = container.folders
+    for at, mount, _ in container.mounts:
         folder = mount["mountPath"]
         parent, slash, file = folder.rstrip("/").rpartition("/")
         outer = mount_at(folders, parent) if slash else None
@@ -380,7 +365,7 @@ def literal_path(pods: Pods) -> Iterator[Located]:
     for container in pods.each_container:
         places.append((container.path, container.data, "workingDir"))
         places += [
-            ((*container.path, *at), mount, "mountPath") for at, mount, _ in mounts_of(container)
+            ((*container.path, *at), mount, "mountPath") for at, mount, _ in container.mounts
         ]
     for path, holder, field in places:
         value, at = str(holder.get(field) or "/"), (*path, field)
@@ -431,7 +416,7 @@ def nfs_url(pods: Pods) -> Iterator[Located]:
             yield pods.error((*path, "nfs", "server"), message, hint, "bad-value")
 
 
-@of_objects
+@of_objects.when("claims")
 def disk_for_many(job: Objects) -> Iterator[Located]:
     """Report a claim of several nodes with a storage class of disks, which only one node can use.
 
@@ -459,7 +444,7 @@ def disk_for_many(job: Objects) -> Iterator[Located]:
         volumes: {data: {mountPath: /data, pvc: data}}
         roles: {worker: {replicas: 2}}
     """
-    for name, item in job.of_kind("PersistentVolumeClaim").items():
+    for name, item in job.claims.items():
         spec = item.get("spec") or {}
         class_, modes = str(spec.get("storageClassName") or ""), spec.get("accessModes") or ()
         is_disk = re.fullmatch(NODES["disks"], class_) and spec.get("volumeMode") != "Block"
@@ -470,7 +455,7 @@ def disk_for_many(job: Objects) -> Iterator[Located]:
             yield Located(item, (), found)
 
 
-@of_objects
+@of_objects.when("claims")
 def one_node_claim(job: Objects) -> Iterator[Located]:
     """Report a claim of one node or one pod that several pods use.
 
@@ -525,7 +510,7 @@ def one_node_claim(job: Objects) -> Iterator[Located]:
         volumes: {data: {mountPath: /data, pvc: data}}
         roles: {worker: {replicas: 4}}
     """
-    for name, item in job.of_kind("PersistentVolumeClaim").items():
+    for name, item in job.claims.items():
         if found := _shared_by(job, name, item.get("spec") or {}):
             at = ("spec", "claims", name, "accessModes")
             yield Located(item, (), replace(found, path=at))
@@ -541,7 +526,7 @@ def shared_claims(job: Objects) -> Iterator[tuple[str, Located]]:
     for pods in job.distinct_pods:
         for at, volume in pods.volumes():
             used.setdefault(value_at(volume, path) or "", (pods, (*at, *path)))
-    for name in used.keys() - job.of_kind("PersistentVolumeClaim").keys() - {""}:
+    for name in used.keys() - job.claims.keys() - {""}:
         pods, at = used[name]
         if found := _shared_by(job, name, {"accessModes": ["ReadWriteOnce"]}):
             yield name, Located(pods.item, at, replace(found, path=role_path(pods.item)))
@@ -622,7 +607,7 @@ def tiny_volume(job: Objects) -> Iterator[Located]:
                     found = pods.error((*path, *steps), *few, "bad-value")
                     found = found.as_warning(unless=steps == sizes[0] and on_disk(volume))
                     yield found.or_at((*role_path(pods.item), *(("shmSize",) if is_shm else ())))
-    for name, item in job.of_kind("PersistentVolumeClaim").items():
+    for name, item in job.claims.items():
         if few := few_bytes(value_at(item, ("spec", *STORAGE))):
             yield Located(item, (), warning(("claims", name, *STORAGE), *few, "bad-value"))
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from mlgen.jobfile.schema import base, inlined
-from mlgen.kubernetes.json_schema import definitions, reference
+from mlgen.kubernetes.schema import definitions, reference
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.problems import choice
 from mlgen.resources import table

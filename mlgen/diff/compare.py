@@ -12,11 +12,10 @@ from typing import Any
 
 from mlgen.kubernetes import quantity
 from mlgen.kubernetes.defaults import Always, defaults
-from mlgen.kubernetes.merge import KEYS, merged
 from mlgen.kubernetes.names import LAST_APPLIED
 from mlgen.kubernetes.objects import Key, Object, group_kind
 from mlgen.kubernetes.updates import Change, FieldPath
-from mlgen.kubernetes.values import mapping
+from mlgen.kubernetes.values import KEYS, mapping, merged
 from mlgen.objects.labels import INSTANCE, JOB, MANAGED_BY, SUPERVISES
 
 JobKey = tuple[str, str]

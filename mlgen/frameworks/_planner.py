@@ -18,7 +18,7 @@ from mlgen.frameworks import _lifecycle
 from mlgen.frameworks._capacity import HostPortAllocation, Size
 from mlgen.frameworks._lifecycle import with_requests
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor, has_devices
-from mlgen.kubernetes.addresses import TEXTS, host_pattern, indexes, names_service
+from mlgen.kubernetes.names import TEXTS, host_pattern, indexes, names_service
 from mlgen.launch import launch_problems
 from mlgen.launch.line import rendezvous_port
 from mlgen.launch.role import variables_of

@@ -29,9 +29,9 @@ from typing import Any
 from mlgen.flow import MAX_FLOW, flow, words
 from mlgen.jobfile.model import KIND, RoleSpec
 from mlgen.jobfile.schema import base, fields
-from mlgen.kubernetes.definitions import definition
 from mlgen.kubernetes.quantity import cure, seconds
 from mlgen.kubernetes.values import mapping, value_at
+from mlgen.kubernetes.versions import definition
 from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean, listed, similar
 from mlgen.resources import table
 

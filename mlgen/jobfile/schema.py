@@ -138,7 +138,7 @@ def with_kubernetes(schema: dict[str, Any], version: KubeVersion) -> dict[str, A
         schema: of the job file.
         version: of Kubernetes.
     """
-    from mlgen.kubernetes.json_schema import definitions, reference
+    from mlgen.kubernetes.schema import definitions, reference
 
     schema = deepcopy(schema)
     parts: dict[str, Any] = schema["definitions"]

@@ -7,9 +7,8 @@ from functools import cache
 from typing import Any
 
 from mlgen.flow import flow, words
-from mlgen.kubernetes.definitions import definition, element, is_definition
 from mlgen.kubernetes.quantity import seconds
-from mlgen.kubernetes.versions import KubeVersion
+from mlgen.kubernetes.versions import KubeVersion, definition, element, is_definition
 from mlgen.problems import SURE, choice, did_you_mean, one_of
 from mlgen.resources import table
 

@@ -71,7 +71,7 @@ def lasting(pod: Mapping[str, Any], kind: Kind) -> Amounts:
         ValueError: a value is not a quantity.
     """
     amounts = requests(pod) if kind == "requests" else limits(pod)
-    kept = _while_running(pod, kind)
+    kept = {name for holder in (*_running(pod), pod) for name in _amounts(holder, kind)}
     return {name: amount for name, amount in amounts.items() if name in kept}
 
 
@@ -81,12 +81,6 @@ def readable(amounts: Amounts) -> Amounts:
         name: quantity.readable(amount, size=name.startswith(SIZES) or amount.endswith("i"))
         for name, amount in amounts.items()
     }
-
-
-def _while_running(pod: Mapping[str, Any], kind: Kind) -> frozenset[str]:
-    """Return the resources of containers, sidecars and the pod itself, by name."""
-    holders = [*_running(pod), pod]
-    return frozenset(name for holder in holders for name in _amounts(holder, kind))
 
 
 def _running(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -7,7 +7,6 @@ https://github.com/kubernetes/apimachinery/blob/v0.34.0/pkg/api/resource/quantit
 import re
 from collections.abc import Iterable
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_UP, Context, Decimal
-from functools import reduce
 
 from mlgen.bounds import NUMBER_DIGITS
 
@@ -60,9 +59,12 @@ def total(quantities: Iterable[Quantity]) -> str:
     Raises:
         ValueError: one of the texts is not a quantity.
     """
-    addends = [_read(quantity) for quantity in quantities]
-    value = reduce(_CONTEXT.add, (value for value, _ in addends), Decimal(0))
-    return _text(value, binary=all(binary for value, binary in addends if value))
+    amount, binary = Decimal(0), True
+    for quantity in quantities:
+        value, is_binary = _read(quantity)
+        amount = _CONTEXT.add(amount, value)
+        binary = binary and (is_binary or not value)
+    return _text(amount, binary=binary)
 
 
 def times(quantity: Quantity, count: int) -> str:

@@ -1,9 +1,12 @@
-"""A value → the errors in its structure that the API server rejects.
+"""The structure of Kubernetes' objects: its errors in a value, and its JSON Schemas.
 
-These are unknown fields, missing fields and wrong types, for one version of Kubernetes. Types are
+Errors are unknown fields, missing fields and wrong types, for one version of Kubernetes. Types are
 as strict as the decoder of the API server (sigs.k8s.io/json, and UnmarshalJSON of Quantity and
 IntOrString in k8s.io/apimachinery). Unknown fields are errors because `kubectl apply` requests
 strict validation: https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation
+
+The JSON Schemas describe strategic merge patches, for editors. They only use keywords that draft-07
+and 2020-12 share.
 """
 
 import re
@@ -12,10 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes import field_hints as hints
-from mlgen.kubernetes.definitions import definition, is_definition, names
-from mlgen.kubernetes.merge import DIRECTIVES, KEYS
 from mlgen.kubernetes.quantity import parse
-from mlgen.kubernetes.versions import DEFAULT, KubeVersion
+from mlgen.kubernetes.values import DIRECTIVES, KEYS
+from mlgen.kubernetes.versions import (
+    DEFAULT,
+    KubeVersion,
+    definition,
+    element,
+    is_definition,
+    names,
+)
 from mlgen.problems import Problem, ValuePath, described, one_of, shown
 
 MAXIMA = {"int32": 2**31 - 1, "int64": 2**63 - 1, "int-or-string": 2**31 - 1}
@@ -254,3 +263,63 @@ def _malformed(kind: str, value: Any) -> tuple[str, str]:
     elif kind == "bytes" and not BYTES.fullmatch(value.replace("\r", "").replace("\n", "")):
         return "expected text in base64", ""
     return "", ""
+
+
+PREFIX = "kubernetes."
+"""Prefix of definition names, to avoid collisions with other definitions."""
+
+SCALARS: dict[str, list[str]] = {
+    "boolean": ["boolean"],
+    "bytes": ["string"],
+    "int-or-string": ["integer", "string"],
+    "int32": ["integer"],
+    "int64": ["integer"],
+    "quantity": ["number", "string"],
+    "string": ["string"],
+    "time": ["string"],
+}
+
+PATCH: dict[str, Any] = {
+    "$patch": {"enum": list(DIRECTIVES)},
+    "$retainKeys": {"type": "array", "items": {"type": "string"}},
+}
+"""The directives of a patch, see mlgen/kubernetes/values.py."""
+
+
+def reference(name: str) -> dict[str, Any]:
+    """Return the JSON Schema that refers to a definition."""
+    return {"$ref": f"#/definitions/{PREFIX}{name}"}
+
+
+def definitions(root: str, version: KubeVersion) -> dict[str, Any]:
+    """Return the JSON Schemas of a definition and its dependencies, by prefixed name."""
+    schemas: dict[str, Any] = {}
+    names = [root]
+    while names:
+        name = names.pop()
+        if f"{PREFIX}{name}" not in schemas:
+            fields = definition(name, version).fields
+            schemas[f"{PREFIX}{name}"] = _object(fields)
+            names += filter(is_definition, map(element, fields.values()))
+    return dict(sorted(schemas.items()))
+
+
+def _object(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the JSON Schema of an object. All fields are optional, and null removes a field."""
+    properties = {name: _schema(kind) for name, kind in fields.items()}
+    return {
+        "type": ["object", "null"],
+        "additionalProperties": False,
+        "properties": properties | PATCH,
+    }
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    """Return the JSON Schema of a type."""
+    if kind == "any":
+        return {}
+    if kind[0] == "[":
+        return {"type": ["array", "null"], "items": _schema(kind[1:-1])}
+    if kind[0] == "{":
+        return {"type": ["object", "null"], "additionalProperties": _schema(kind[1:-1])}
+    return reference(kind) if is_definition(kind) else {"type": [*SCALARS[kind], "null"]}

@@ -1,7 +1,24 @@
-"""The supported versions of Kubernetes, and the versions that introduced features."""
+"""The supported versions of Kubernetes, and the objects of its API in each of them.
+
+`schemas/kubernetes/api.json` contains the pod template and the kinds that mlgen renders, as a
+mapping of definitions (`PodSpec`), each with:
+
+- `fields`: the type of each field. `[T]` is a list, `{T}` a mapping with any keys, and a
+  capitalized name is another definition. Scalars are `string`, `boolean`, `int32`, `int64`,
+  `quantity`, `int-or-string`, `time` and `bytes`. `any` is a value of any type.
+- `required`: the fields without which the API server rejects an object.
+- `since`, `until`: the first and the last version with a field, unless all supported ones have it.
+
+`.ci/kubernetes-schemas` writes that file.
+"""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
+
+from mlgen.resources import table
 
 
 class KubeVersion(NamedTuple):
@@ -80,3 +97,55 @@ def _number(text: str) -> KubeVersion:
 
 def _expected(text: str) -> str:
     return f'expected a version from {SUPPORTED[0]} to {SUPPORTED[-1]}, got "{text}"'
+
+
+@dataclass(frozen=True)
+class Definition:
+    """An object in one version.
+
+    Attributes:
+        fields: the type of each field.
+        required: the fields without which the API server rejects the object.
+        later: fields of later versions, with the first version that has them.
+        earlier: fields of earlier versions, with the last version that has them.
+    """
+
+    fields: Mapping[str, str]
+    required: tuple[str, ...]
+    later: Mapping[str, KubeVersion]
+    earlier: Mapping[str, KubeVersion]
+
+
+def names() -> list[str]:
+    """Return the names of all definitions, sorted."""
+    return list(table("kubernetes/api"))
+
+
+@cache
+def definition(name: str, version: KubeVersion | None = DEFAULT) -> Definition:
+    """Return a definition in a version, or for None, with the fields of all versions.
+
+    Raises:
+        KeyError: there is no definition with this name.
+    """
+    data = table("kubernetes/api")[name]
+    fields, later, earlier = {**data["fields"]}, dict[str, KubeVersion](), dict[str, KubeVersion]()
+    for field, text in data.get("since", {}).items():
+        if version and version < parse(text):
+            later[field] = parse(text)
+            del fields[field]
+    for field, text in data.get("until", {}).items():
+        if version and version > parse(text):
+            earlier[field] = parse(text)
+            del fields[field]
+    return Definition(fields, tuple(data.get("required", ())), later, earlier)
+
+
+def is_definition(kind: str) -> bool:
+    """Return whether a type is the name of a definition."""
+    return kind[0].isupper()
+
+
+def element(kind: str) -> str:
+    """Return the element type of a list or mapping, or the type itself: [[T]] → T."""
+    return kind.strip("[]{}")

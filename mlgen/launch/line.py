@@ -14,8 +14,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from mlgen.jobfile.model import RoleSpec
-from mlgen.kubernetes.merge import merged
 from mlgen.kubernetes.quantity import natural
+from mlgen.kubernetes.values import merged
 from mlgen.problems import ValuePath
 from mlgen.resources import table
 from mlgen.shell import OPTION, is_python, is_shell, program, sequence, simple_commands, text_index

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlgen.jobfile.model import Rdma, TrainingJob
-from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.values import merged
 from mlgen.objects import security, storage
 from mlgen.objects.labels import (
     ROLE,

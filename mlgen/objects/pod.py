@@ -13,7 +13,7 @@ from typing import Any
 from mlgen.jobfile.hints import FIELDS, OF_PODS, SELECTED
 from mlgen.jobfile.model import TrainingJob, containers_of, is_below
 from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.values import merged
 from mlgen.launch.line import is_sidecar, lines_of
 from mlgen.objects import network, placement, security, storage
 from mlgen.objects.labels import JOB, REPLICA_INDEX, ROLE, index_label, pod_labels, workload_name

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 import shlex
 from collections.abc import Mapping
 
-from mlgen.checks.prerequisites import Prerequisite
-from mlgen.checks.totals import totals
+from mlgen.checks.prerequisites import Prerequisite, totals
 from mlgen.kubernetes.pod_resources import GPU, readable
 from mlgen.output.terminal import named
 from mlgen.problems import Problem

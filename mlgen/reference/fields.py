@@ -17,7 +17,7 @@ from mlgen import dialects, frameworks
 from mlgen.documents.files import texts
 from mlgen.jobfile.model import KIND
 from mlgen.jobfile.schema import resolved
-from mlgen.kubernetes.definitions import definition, element, is_definition
+from mlgen.kubernetes.versions import definition, element, is_definition
 from mlgen.problems import MlgenError, did_you_mean
 
 STEP = re.compile(r"(?:\\.|[^.\[\]\\])+")
@@ -48,7 +48,7 @@ class Field:
     Attributes:
         path: steps of its path. A name that the user chooses is as written, or `<name>`.
         schema: its JSON Schema, resolved. {} for a field of Kubernetes' API only.
-        kind: its type in Kubernetes' API, as in `mlgen.kubernetes.definitions`; "" for none.
+        kind: its type in Kubernetes' API, as in `mlgen.kubernetes.versions`; "" for none.
         required: True if it is required in its object.
         frameworks: frameworks with this option; () for any other field.
         items: indices of the steps that are inside items of a list.

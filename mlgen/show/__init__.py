@@ -11,7 +11,7 @@ from io import BytesIO
 
 from mlgen.bounds import SOURCE_BYTES
 from mlgen.checks.pods import items_of
-from mlgen.checks.program import OURS, is_known, program_path
+from mlgen.checks.verify import OURS, is_known, program_path
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.objects import Object

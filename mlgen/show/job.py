@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mlgen import checks
 from mlgen.checks.pods import with_jobs, workloads
-from mlgen.checks.totals import totals
+from mlgen.checks.prerequisites import totals
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object

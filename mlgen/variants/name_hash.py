@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any
 
 from mlgen.jobfile.model import TrainingJob
-from mlgen.kubernetes.addresses import TEXTS, host_pattern, names_service
+from mlgen.kubernetes.names import TEXTS, host_pattern, names_service
 from mlgen.kubernetes.objects import Object, group_kind
 from mlgen.kubernetes.updates import mutable_spec
 from mlgen.objects.labels import INDEX_FORMS, config_name, status_name, workload_name

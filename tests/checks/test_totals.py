@@ -3,7 +3,7 @@
 import pytest
 
 from mlgen import validate
-from mlgen.checks.totals import totals
+from mlgen.checks.prerequisites import totals
 
 JOB = """\
 apiVersion: mlgen.dev/v1alpha1

@@ -19,7 +19,7 @@ from mlgen.jobfile.hints import (
     texts,
 )
 from mlgen.jobfile.schema import base
-from mlgen.kubernetes.definitions import definition
+from mlgen.kubernetes.versions import definition
 from mlgen.problems import Problem
 
 SPEC, WORKER = ("spec",), ("spec", "roles", "worker")

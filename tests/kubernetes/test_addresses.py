@@ -1,6 +1,6 @@
 """Host names in texts: names of replicas, and names of Services."""
 
-from mlgen.kubernetes.addresses import host_pattern, indexes, names_service
+from mlgen.kubernetes.names import host_pattern, indexes, names_service
 
 PATTERN = host_pattern(["a-ps", "a-ps-b"])
 

@@ -7,9 +7,15 @@ from importlib.util import module_from_spec, spec_from_loader
 import pytest
 from support import ROOT, missing
 
-from mlgen.kubernetes.definitions import definition, element, is_definition, names
-from mlgen.kubernetes.json_schema import SCALARS
-from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
+from mlgen.kubernetes.schema import SCALARS
+from mlgen.kubernetes.versions import (
+    SUPPORTED,
+    KubeVersion,
+    definition,
+    element,
+    is_definition,
+    names,
+)
 
 FILE = ROOT / "schemas/kubernetes/api.json"
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from mlgen.kubernetes.merge import merged
+from mlgen.kubernetes.values import merged
 from mlgen.output.yaml import yaml_text
 
 POD = {

@@ -6,8 +6,7 @@ import pytest
 from jsonschema import Draft7Validator
 from support import load
 
-from mlgen.kubernetes.json_schema import definitions, reference
-from mlgen.kubernetes.schema import broken_structure, has_kind
+from mlgen.kubernetes.schema import broken_structure, definitions, has_kind, reference
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 
 EDITORS = {

@@ -41,7 +41,7 @@ def recorded():
 
     def broken_by(self, subject):
         for rule in self.rules:
-            found = iter(rule.check(subject))
+            found = iter(rule.check(subject) if rule.applies(subject) else ())
             for each in found:
                 # A generator that has yielded stands at the line of its `yield`.
                 line = found.gi_frame.f_lineno if hasattr(found, "gi_frame") else 0

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from mlgen.documents.document import UNWRITTEN, Document, Mark
-from mlgen.kubernetes.merge import KEYS, merged
-from mlgen.kubernetes.values import value_at
+from mlgen.kubernetes.values import KEYS, merged, value_at
 from mlgen.problems import Problem
 
 

@@ -5,22 +5,21 @@ values. mlgen/checks/references.py checks references between objects.
 https://kubernetes.io/docs/reference/kubernetes-api/
 
 `schemas/kubernetes/rules.json` contains the rules as rows. After `at`, a row contains the name and
-the first argument of a rule in `syntax.RULES`, or `check`: a function in this package, for rules
+the first argument of a rule in `syntax`, or `check`: a function in this package, for rules
 that no row can express. The other columns are attributes of `rows.Row`, or arguments of the rule.
 `unchecked` lists fields whose content is not checked: the API server may drop or set them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from mlgen.kubernetes.definitions import names
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.validation import pods, resources, syntax, workloads
 from mlgen.kubernetes.validation.rows import Plans, Row, Spot
 from mlgen.kubernetes.values import mapping
-from mlgen.kubernetes.versions import KubeVersion, parse
-from mlgen.problems import Problem
+from mlgen.kubernetes.versions import KubeVersion, names, parse
+from mlgen.problems import Problem, ValuePath
 from mlgen.resources import table
 
 MODULES = {"pods": pods, "resources": resources, "syntax": syntax, "workloads": workloads}
@@ -47,15 +46,7 @@ def broken_rules(item: Object, version: KubeVersion) -> Iterator[Problem]:
 def _plans(version: KubeVersion) -> Plans:
     """Return the rules of rules.json for a version."""
     data = table("kubernetes/rules")
-    return plans(data["rules"], version, data["unchecked"])
-
-
-def plans(
-    rows: Iterable[Mapping[str, Any]], version: KubeVersion, unchecked: Iterable[str] = ()
-) -> Plans:
-    """Return the rules of rows in the form of rules.json, for a version."""
-    rules = [_row(**row) for row in rows if "note" not in row]
-    return Plans(rules, tuple(unchecked), pods.is_skipped, version)
+    return Plans(data["rules"], _row, data["unchecked"], pods.is_skipped, version)
 
 
 def _row(at: str, **columns: Any) -> Row:
@@ -69,5 +60,9 @@ def _row(at: str, **columns: Any) -> Row:
     if name == "check":
         module, _, function = columns[name].partition(".")
         return Row(at, getattr(MODULES[module], function), **options)
-    rule = syntax.RULES[name](columns.pop(name), **columns)
+    check, argument = getattr(syntax, name), columns.pop(name)
+
+    def rule(path: ValuePath, value: Any, spot: Spot) -> Iterator[Problem]:
+        return check(path, value, argument, spot, **columns)  # type: ignore[no-any-return]
+
     return Row(at, rule, **{"omitted": name == "required", **options})

@@ -86,7 +86,7 @@ def volume_names(path: ValuePath, _: Any, spot: Spot) -> Iterator[Problem]:
             yield conflict((*place, "name"), f"duplicate volume {name}", "rename one of the two")
         if index >= len(listed):
             yield from (
-                label("volume name")((*place, "name"), name) if name else [missing(place, "name")]
+                label((*place, "name"), name, "volume name") if name else [missing(place, "name")]
             )
         seen.add(name)
 
@@ -194,7 +194,7 @@ def sleep(path: ValuePath, action: Object, spot: Spot) -> Iterator[Problem]:
     grace = number(spot.around("PodSpec"), "terminationGracePeriodSeconds")
     low = 0 if spot.version >= SLEEP_ZERO else 1
     seconds = number(action, "seconds") or 0
-    yield from between((low, GRACE if grace is None else grace))((*path, "seconds"), seconds)
+    yield from between((*path, "seconds"), seconds, (low, GRACE if grace is None else grace))
 
 
 def file_key(path: ValuePath, name: Any, spot: Spot) -> Iterator[Problem]:
@@ -210,7 +210,7 @@ def subscript(path: ValuePath, field: Any, _: Spot) -> Iterator[Problem]:
     """The rules of validateObjectFieldSelector, for single labels and annotations."""
     name, _bracket, rest = field.partition("['")
     key = rest.removesuffix("']")
-    yield from qualified("label key")(path, key if name == "metadata.labels" else key.lower())
+    yield from qualified(path, key if name == "metadata.labels" else key.lower(), "label key")
 
 
 CPU_DIVISORS = ("1m", "1")

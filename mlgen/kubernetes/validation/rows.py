@@ -11,10 +11,16 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from mlgen.kubernetes.definitions import Definition, definition, is_definition, names
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.values import mapping, sequence
-from mlgen.kubernetes.versions import SUPPORTED, KubeVersion
+from mlgen.kubernetes.versions import (
+    SUPPORTED,
+    Definition,
+    KubeVersion,
+    definition,
+    is_definition,
+    names,
+)
 from mlgen.problems import Problem, ValuePath
 
 EMPTY: tuple[Any, ...] = (None, "", [])
@@ -224,7 +230,8 @@ class Plans(dict[str, _Plan]):
 
     def __init__(
         self,
-        rows: Iterable[Row],
+        rows: Iterable[Mapping[str, Any]],
+        as_row: Callable[..., Row],
         unchecked: Container[str],
         is_skipped: Callable[[Spot], bool],
         version: KubeVersion,
@@ -232,16 +239,18 @@ class Plans(dict[str, _Plan]):
         """Select the rows of a version.
 
         Args:
-            rows: all rows.
+            rows: all rows as mappings, of which those with `note` are no rules.
+            as_row: returns the row of such a mapping.
             unchecked: fields whose content is not checked: `Toleration.key`.
             is_skipped: returns True for a mapping that is not checked in its context.
             version: the version of the cluster.
         """
         super().__init__()
         self.version, self.unchecked, self.is_skipped = version, unchecked, is_skipped
-        self.rows: dict[str, list[tuple[Row, tuple[str, ...]]]] = defaultdict(list)
+        self.as_row = as_row
+        self.rows: dict[str, list[tuple[Mapping[str, Any], tuple[str, ...]]]] = defaultdict(list)
         for row in rows:
-            for at in row.at.split() if row.since <= version <= row.until else ():
+            for at in row["at"].split() if "note" not in row else ():
                 owner, *steps = at.split(".")
                 self.rows[owner].append((row, tuple(steps)))
 
@@ -268,7 +277,10 @@ class Plans(dict[str, _Plan]):
 
     def __missing__(self, kind: str) -> _Plan:
         always, rows = [], defaultdict(list)
-        for row, steps in self.rows[kind]:
+        for columns, steps in self.rows[kind]:
+            row = self.as_row(**columns)
+            if not row.since <= self.version <= row.until:
+                continue
             if row.omitted or not steps:
                 always.append((row, steps))
             else:

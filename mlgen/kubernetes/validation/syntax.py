@@ -1,19 +1,20 @@
 """Rules for names, keys, labels, ports, numbers, texts and enumerations, for use in rows.
 
-The functions in `RULES` return the rule of a row: path, value and spot → problems. Values of the
-wrong type are skipped, because the API's schema reports them. Source, unless noted otherwise:
+The arguments of a rule are the path and the value, for most rules the argument of the row, and the
+spot. Values of the wrong type are skipped, because the API's schema reports them.
+Source, unless noted otherwise:
  k8s.io/apimachinery v0.34.4, pkg/util/validation/validation.go.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.kubernetes import field_hints as hints
 from mlgen.kubernetes.limits import PORT_MAX
 from mlgen.kubernetes.names import DNS_1123, LABEL_MAX
-from mlgen.kubernetes.validation.rows import Rule, Spot, missing, values
+from mlgen.kubernetes.validation.rows import Spot, missing, values
 from mlgen.kubernetes.values import mapping, sequence
 from mlgen.problems import Code, Problem, ValuePath
 
@@ -47,26 +48,6 @@ def conflict(at: ValuePath, message: str, hint: str) -> Problem:
     return Problem(at, message, "combination", hint)
 
 
-def texts(check: Callable[[ValuePath, str], Iterator[Problem]]) -> Rule:
-    """Return the rule that checks a value if it is a string."""
-
-    def rule(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
-        if isinstance(value, str):
-            yield from check(path, value)
-
-    return rule
-
-
-def valid(is_valid: Callable[[str], bool], what: str, hint: str) -> Rule:
-    """Return the rule of a string that a function must accept."""
-
-    def rule(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
-        if isinstance(value, str) and not is_valid(value):
-            yield invalid(path, value, what, hint)
-
-    return rule
-
-
 def is_label(value: str) -> bool:
     """Return whether a text is a DNS label."""
     return len(value) <= LABEL_MAX and bool(DNS_1123.match(value))
@@ -88,49 +69,49 @@ def is_label_value(value: str) -> bool:
     return not value or (len(value) <= LABEL_MAX and bool(_QUALIFIED.match(value)))
 
 
-def _is_data_key(value: str) -> bool:
-    fits = len(value) <= SUBDOMAIN_MAX and re.match(_DATA_KEY, value)
-    return bool(fits) and value != "." and not value.startswith("..")
-
-
-def label(what: str) -> Rule:
+def label(path: ValuePath, value: Any, what: str, _: Spot | None = None) -> Iterator[Problem]:
     """The rules of IsDNS1123Label."""
-
-    def check(at: ValuePath, value: str) -> Iterator[Problem]:
-        if not is_label(value):
-            long = len(value) > LABEL_MAX
-            yield invalid(
-                at, value, what, f"use at most {LABEL_MAX} characters" if long else LABEL_HINT
-            )
-
-    return texts(check)
+    if isinstance(value, str) and not is_label(value):
+        long = len(value) > LABEL_MAX
+        hint = f"use at most {LABEL_MAX} characters" if long else LABEL_HINT
+        yield invalid(path, value, what, hint)
 
 
-def subdomain(what: str) -> Rule:
+def subdomain(path: ValuePath, value: Any, what: str, _: Spot | None = None) -> Iterator[Problem]:
     """The rules of IsDNS1123Subdomain, the syntax of the names of most objects."""
-    return valid(is_subdomain, what, SUBDOMAIN_HINT)
+    if isinstance(value, str) and not is_subdomain(value):
+        yield invalid(path, value, what, SUBDOMAIN_HINT)
 
 
-def qualified(what: str) -> Rule:
+def qualified(path: ValuePath, value: Any, what: str, _: Spot | None = None) -> Iterator[Problem]:
     """The rules of IsQualifiedName."""
-    return valid(is_qualified, what, f"{QUALIFIED_HINT}; a domain and a slash may precede them")
+    if isinstance(value, str) and not is_qualified(value):
+        hint = f"{QUALIFIED_HINT}; a domain and a slash may precede them"
+        yield invalid(path, value, what, hint)
 
 
-def label_value(what: str) -> Rule:
+def label_value(path: ValuePath, value: Any, what: str, _: Spot) -> Iterator[Problem]:
     """The rules of IsValidLabelValue."""
-    return valid(is_label_value, what, QUALIFIED_HINT)
+    if isinstance(value, str) and not is_label_value(value):
+        yield invalid(path, value, what, QUALIFIED_HINT)
 
 
-data_key = valid(_is_data_key, "key", f"{KEY_HINT}; do not start with two dots")
-"""The rules of IsConfigMapKey, which is also the syntax of the keys of a Secret."""
+def data_key(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
+    """The rules of IsConfigMapKey, which is also the syntax of the keys of a Secret."""
+    fits = isinstance(value, str) and len(value) <= SUBDOMAIN_MAX and re.match(_DATA_KEY, value)
+    if isinstance(value, str) and (not fits or value == "." or value.startswith("..")):
+        yield invalid(path, value, "key", f"{KEY_HINT}; do not start with two dots")
 
-port_name = valid(
-    lambda value: len(value) <= PORT_NAME_MAX and bool(_PORT_NAME.match(value)),
-    "port name",
-    f"use at most {PORT_NAME_MAX} lowercase letters, digits and single dashes, with at least one"
-    " letter; start and end with a letter or digit",
-)
-"""The rules of IsValidPortName."""
+
+def port_name(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
+    """The rules of IsValidPortName."""
+    is_text = isinstance(value, str)
+    if is_text and not (len(value) <= PORT_NAME_MAX and _PORT_NAME.match(value)):
+        hint = (
+            f"use at most {PORT_NAME_MAX} lowercase letters, digits and single dashes, with at"
+            " least one letter; start and end with a letter or digit"
+        )
+        yield invalid(path, value, "port name", hint)
 
 
 def port(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
@@ -139,7 +120,7 @@ def port(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem
         yield invalid(path, value, "port", f"use a number from 1 to {PORT_MAX}")
 
 
-def port_or_name(path: ValuePath, value: Any, spot: Spot | None = None) -> Iterator[Problem]:
+def port_or_name(path: ValuePath, value: Any, spot: Spot) -> Iterator[Problem]:
     """The rules of ValidatePortNumOrName (pkg/apis/core/validation/validation.go)."""
     yield from port_name(path, value, spot)
     yield from port(path, value)
@@ -154,55 +135,54 @@ def shown_in(message: str, path: ValuePath, value: Any, beside: Mapping[str, Any
     return message.format_map(defaultdict(str, fields))
 
 
-def one_of(allowed: Sequence[str]) -> Rule:
-    """Return the rule of an enumeration."""
-
-    def check(at: ValuePath, value: str) -> Iterator[Problem]:
-        if value not in allowed:
-            hint = hints.for_choice(value, allowed)
-            yield Problem(at, f'unknown value "{value}"', "unknown-value", hint)
-
-    return texts(check)
+def one_of(path: ValuePath, value: Any, allowed: Sequence[str], _: Spot) -> Iterator[Problem]:
+    """An enumeration."""
+    if isinstance(value, str) and value not in allowed:
+        hint = hints.for_choice(value, allowed)
+        yield Problem(path, f'unknown value "{value}"', "unknown-value", hint)
 
 
-def like(pattern: str, hint: str, what: str = "", message: str = "") -> Rule:
-    """Return the rule for a string that must match a pattern to be a valid `what`."""
-    told = message or f'"{{value}}" is not a valid {what}'
+def like(
+    path: ValuePath,
+    value: Any,
+    pattern: str,
+    _: Spot,
+    *,
+    hint: str,
+    what: str = "",
+    message: str = "",
+) -> Iterator[Problem]:
+    """A string that must match a pattern to be a valid `what`."""
+    if isinstance(value, str) and not re.fullmatch(pattern, value):
+        told = message or f'"{{value}}" is not a valid {what}'
+        yield Problem(path, shown_in(told, path, value, {}), "bad-value", hint)
 
-    def check(at: ValuePath, value: str) -> Iterator[Problem]:
-        if not re.fullmatch(pattern, value):
-            yield Problem(at, shown_in(told, at, value, {}), "bad-value", hint)
 
-    return texts(check)
-
-
-def few(limit: int, what: str = "items") -> Rule:
-    """Return the rule of a list or text with a maximum length."""
-
-    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
-        if isinstance(value, list | str) and len(value) > limit:
-            message = f"expected at most {limit} {what}, got {len(value)}"
-            yield Problem(path, message, "bad-value")
-
-    return rule
+def few(path: ValuePath, value: Any, limit: int, _: Spot, what: str = "items") -> Iterator[Problem]:
+    """A list or text with a maximum length."""
+    if isinstance(value, list | str) and len(value) > limit:
+        yield Problem(path, f"expected at most {limit} {what}, got {len(value)}", "bad-value")
 
 
 def between(
-    limits: Sequence[int | None], message: str = "", hint: str = "", code: Code = "bad-value"
-) -> Rule:
-    """Return the rule of an integer in a range; None for no bound."""
+    path: ValuePath,
+    value: Any,
+    limits: Sequence[int | None],
+    _: Spot | None = None,
+    *,
+    message: str = "",
+    hint: str = "",
+    code: Code = "bad-value",
+) -> Iterator[Problem]:
+    """An integer in a range; None for no bound."""
     low, high = limits
-
-    def rule(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
-        told = ""
-        if is_number(value) and low is not None and value < low:
-            told = f"expected at least {low}, got {value}"
-        elif is_number(value) and high is not None and value > high:
-            told = f"expected at most {high}, got {value}"
-        if told:
-            yield Problem(path, shown_in(message or told, path, value, {}), code, hint)
-
-    return rule
+    told = ""
+    if is_number(value) and low is not None and value < low:
+        told = f"expected at least {low}, got {value}"
+    elif is_number(value) and high is not None and value > high:
+        told = f"expected at most {high}, got {value}"
+    if told:
+        yield Problem(path, shown_in(message or told, path, value, {}), code, hint)
 
 
 def is_number(value: Any) -> bool:
@@ -210,66 +190,59 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def forbidden(message: str, hint: str = "remove it", code: Code = "combination") -> Rule:
-    """Return the rule that always reports a problem, for rows with conditions.
-
-    Args:
-        message: the message, in the format of `shown_in`.
-        hint: the fix.
-        code: the problem code.
-    """
-
-    def rule(path: ValuePath, value: Any, spot: Spot) -> Iterator[Problem]:
-        yield Problem(path, shown_in(message, path, value, spot.value), code, hint)
-
-    return rule
+def forbidden(
+    path: ValuePath,
+    value: Any,
+    message: str,
+    spot: Spot,
+    *,
+    hint: str = "remove it",
+    code: Code = "combination",
+) -> Iterator[Problem]:
+    """Always a problem, for rows with conditions. `message` has the format of `shown_in`."""
+    yield Problem(path, shown_in(message, path, value, spot.value), code, hint)
 
 
-def required(hint: str) -> Rule:
-    """Return the rule of a field that must not be missing or empty.
+def required(path: ValuePath, value: Any, hint: str, _: Spot) -> Iterator[Problem]:
+    """A field that must not be missing or empty.
 
     The API's schema requires most of these fields. Rows add a hint.
     """
-
-    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
-        if not value:
-            yield missing(path[:-1], str(path[-1]), hint)
-
-    return rule
+    if not value:
+        yield missing(path[:-1], str(path[-1]), hint)
 
 
-def needs(name: str, hint: str = "") -> Rule:
-    """Return the rule that reports a missing field, for rows with conditions."""
-
-    def rule(path: ValuePath, value: Any, spot: Spot) -> Iterator[Problem]:
-        yield missing(path, name, shown_in(hint, path, value, spot.value))
-
-    return rule
+def needs(path: ValuePath, value: Any, name: str, spot: Spot, hint: str = "") -> Iterator[Problem]:
+    """Always the problem of a missing field, for rows with conditions."""
+    yield missing(path, name, shown_in(hint, path, value, spot.value))
 
 
-def only(names: Sequence[str], message: str) -> Rule:
-    """Return the rule of a mapping that may only have certain fields."""
-
-    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
-        for field in mapping(value):
-            if field not in names:
-                at = (*path, field)
-                yield conflict(at, shown_in(message, at, value[field], {}), "remove it")
-
-    return rule
+def only(
+    path: ValuePath, value: Any, names: Sequence[str], _: Spot, message: str
+) -> Iterator[Problem]:
+    """A mapping that may only have certain fields."""
+    for field in mapping(value):
+        if field not in names:
+            at = (*path, field)
+            yield conflict(at, shown_in(message, at, value[field], {}), "remove it")
 
 
 def unique(
+    path: ValuePath,
+    value: Any,
     keys: Mapping[str, Any],
+    _: Spot,
+    *,
     what: str = "",
     hint: str = "remove one of them",
     message: str = "",
-    *,
     item: bool = False,
-) -> Rule:
-    """Return the rule for a list of unique items.
+) -> Iterator[Problem]:
+    """A list of unique items.
 
     Args:
+        path: the path of the list.
+        value: the list.
         keys: the fields that identify an item, each with its default; {} for items that are not
             mappings.
         what: the name of an item in the message.
@@ -277,69 +250,46 @@ def unique(
         message: replaces the default message, in the format of `shown_in`.
         item: True to report the item, not its field, and to treat "" as a value.
     """
-
-    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
-        seen = []
-        for index, each in enumerate(sequence(value)):
-            fields = mapping(each)
-            found = [fields.get(key) or default for key, default in keys.items()] or [each]
-            if found in seen and (found[0] or item):
-                told = shown_in(message, (), "", fields) or f"duplicate {what} {found[0]}"
-                yield conflict((*path, index, *([] if item else list(keys)[:1])), told, hint)
-            seen.append(found)
-
-    return rule
+    seen = []
+    for index, each in enumerate(sequence(value)):
+        fields = mapping(each)
+        found = [fields.get(key) or default for key, default in keys.items()] or [each]
+        if found in seen and (found[0] or item):
+            told = shown_in(message, (), "", fields) or f"duplicate {what} {found[0]}"
+            yield conflict((*path, index, *([] if item else list(keys)[:1])), told, hint)
+        seen.append(found)
 
 
-def one_item(name: str, message: str) -> Rule:
-    """Return the rule of a mapping with a list of one item. `{count}` is its length."""
-
-    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
-        count = len(values(value, name))
-        if count != 1:
-            told = shown_in(message, path, value, {**value, "count": count})
-            yield conflict((*path, name), told, "write one value")
-
-    return rule
+def one_item(path: ValuePath, value: Any, name: str, _: Spot, message: str) -> Iterator[Problem]:
+    """A mapping with a list of one item. `{count}` in the message is its length."""
+    count = len(values(value, name))
+    if count != 1:
+        told = shown_in(message, path, value, {**value, "count": count})
+        yield conflict((*path, name), told, "write one value")
 
 
-def exactly_one(names: Sequence[str], message: str) -> Rule:
-    """Return the rule of a mapping that must have exactly one of several fields."""
-
-    def rule(path: ValuePath, value: Any, _: Spot) -> Iterator[Problem]:
-        present = [name for name in names if value.get(name) is not None]
-        if not present:
-            told = shown_in(message, path, value, {})
-            yield Problem(path, told, "missing-field", f"add one of: {', '.join(names)}")
-        elif len(present) > 1:
-            told = f"{' and '.join(present)} are mutually exclusive"
-            yield conflict(path, told, "keep one of them")
-
-    return rule
+def exactly_one(
+    path: ValuePath, value: Any, names: Sequence[str], _: Spot, message: str
+) -> Iterator[Problem]:
+    """A mapping that must have exactly one of several fields."""
+    present = [name for name in names if value.get(name) is not None]
+    if not present:
+        told = shown_in(message, path, value, {})
+        yield Problem(path, told, "missing-field", f"add one of: {', '.join(names)}")
+    elif len(present) > 1:
+        told = f"{' and '.join(present)} are mutually exclusive"
+        yield conflict(path, told, "keep one of them")
 
 
-RULES: dict[str, Callable[..., Rule]] = {
-    rule.__name__: rule
-    for rule in (
-        *(between, exactly_one, few, forbidden, label, label_value, like, needs, one_item),
-        *(one_of, only, qualified, required, subdomain, unique),
-    )
-}
-"""The rules of rows, by name."""
-
-
-def _ip(at: ValuePath, value: str) -> Iterator[Problem]:
+def ip_address(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
+    """The rules of IsValidIPForLegacyField: leading zeros are allowed in IPv4 addresses."""
     import ipaddress
 
-    plain = re.sub(r"(?<![0-9a-fA-F:.])0+(?=\d)|(?<=\.)0+(?=\d)", "", value)
     try:
-        ipaddress.ip_address(plain)
+        if isinstance(value, str):
+            ipaddress.ip_address(re.sub(r"(?<![0-9a-fA-F:.])0+(?=\d)|(?<=\.)0+(?=\d)", "", value))
     except ValueError:
-        yield invalid(at, value, "IP address", "use an IPv4 or IPv6 address")
-
-
-ip_address = texts(_ip)
-"""The rules of IsValidIPForLegacyField: leading zeros are allowed in IPv4 addresses."""
+        yield invalid(path, value, "IP address", "use an IPv4 or IPv6 address")
 
 
 IMAGE_MAX = 255
@@ -355,19 +305,15 @@ _HEXADECIMAL = r"[a-f0-9]{64}\Z"
 _PLACEHOLDER = r"\$\{|\$\(|\$[A-Za-z_]|\{\{|<[^<>]*>"
 
 
-def _image(at: ValuePath, reference: str) -> Iterator[Problem]:
+def image(path: ValuePath, value: Any, _: Spot | None = None) -> Iterator[Problem]:
     """Yield a problem if a text is not an image reference.
 
     The API server accepts any text, but the container runtime does not pull an invalid reference
     (InvalidImageName). Source: github.com/distribution/reference v0.6.0, regexp.go, normalize.go.
     """
-    hint = _image_hint(reference)
+    hint = _image_hint(value) if isinstance(value, str) else ""
     if hint:
-        message = f'"{reference}" is not a valid image reference'
-        yield Problem(at, message, "bad-value", hint)
-
-
-image = texts(_image)
+        yield Problem(path, f'"{value}" is not a valid image reference', "bad-value", hint)
 
 
 def _image_hint(reference: str) -> str:

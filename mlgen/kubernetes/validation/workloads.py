@@ -23,7 +23,6 @@ from mlgen.kubernetes.validation.syntax import (
     is_qualified,
     qualified,
     subdomain,
-    valid,
 )
 from mlgen.kubernetes.values import items, mapping, number, text
 from mlgen.problems import Problem, ValuePath
@@ -41,7 +40,7 @@ def annotations(at: ValuePath, pairs: Object, _: Spot) -> Iterator[Problem]:
     size = 0
     for key, value in pairs.items():
         if not is_qualified(key.lower()):
-            yield from qualified("annotation key")((*at, key), key)
+            yield from qualified((*at, key), key, "annotation key")
         size += len(key.encode()) + len(str(value).encode())
     if size > APPLY_MAX:
         message = f"the annotations have {size} bytes, the limit is {APPLY_MAX}"
@@ -97,9 +96,9 @@ def indexed(path: ValuePath, spec: Object, _: Spot) -> Iterator[Problem]:
         yield missing(path, "maxFailedIndexes")
     for field, limit in most.items():
         value = max(number(spec, field) or 0, 0)  # negative values are reported elsewhere
-        yield from between((0, limit))((*path, field), value)
+        yield from between((*path, field), value, (0, limit))
         if many:
-            yield from between((0, PARALLEL_OF_MANY))((*path, field), value)
+            yield from between((*path, field), value, (0, PARALLEL_OF_MANY))
 
 
 def success_rule(path: ValuePath, rule: Object, spot: Spot) -> Iterator[Problem]:
@@ -112,7 +111,7 @@ def success_rule(path: ValuePath, rule: Object, spot: Spot) -> Iterator[Problem]
             hint = f"write increasing indexes below {completions}, as in 0,2-4"
             yield invalid((*path, "succeededIndexes"), indexes, "list of indexes", hint)
         most = min(total or 0, completions)
-    yield from between((0, most))((*path, "succeededCount"), number(rule, "succeededCount"))
+    yield from between((*path, "succeededCount"), number(rule, "succeededCount"), (0, most))
 
 
 def _indexes(listed: str, completions: int) -> int | None:
@@ -247,12 +246,11 @@ def topology_modes(at: ValuePath, pairs: Object, _: Spot) -> Iterator[Problem]:
 def external_name(at: ValuePath, name: Any, _: Spot) -> Iterator[Problem]:
     """The rules of ValidateService, for externalName, which may end with a dot."""
     if name.removesuffix("."):
-        yield from subdomain("host name")(at, name.removesuffix("."))
+        yield from subdomain(at, name.removesuffix("."), "host name")
 
 
-controller = valid(
-    lambda name: "/" in name and is_qualified(name),
-    "name of a controller",
-    "write the name of a controller, as in example.com/controller",
-)
-"""The rules of managedBy in ValidateJobSpec."""
+def controller(at: ValuePath, name: Any, _: Spot) -> Iterator[Problem]:
+    """The rules of managedBy in ValidateJobSpec."""
+    if isinstance(name, str) and not ("/" in name and is_qualified(name)):
+        hint = "write the name of a controller, as in example.com/controller"
+        yield invalid(at, name, "name of a controller", hint)

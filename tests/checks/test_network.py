@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.checks.peer_addresses import unknown_peer
+from mlgen.checks.network import unknown_peer
 from mlgen.checks.pods import Objects
 from mlgen.topology import INDEX_NAME
 
