@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from mlgen.runtime.gate import Gate
     from mlgen.runtime.plan import Plan
     from mlgen.runtime.reports import Reports
-    from mlgen.runtime.server import Request
-    from mlgen.runtime.step import Answer
+    from mlgen.runtime.server import Answer, Request
 
 GAP = 0.2
 """Minimum seconds between two passes, to collect events. Longer after a slow pass."""
