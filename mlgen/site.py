@@ -37,8 +37,8 @@ SUPERVISOR_IMAGE: ValuePath = ("spec", "helpers", "supervisorImage")
 PROFILE: ValuePath = ("spec", "security", "profile")
 PULL_SECRETS: ValuePath = ("spec", "template", "spec", "imagePullSecrets")
 
-LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{DEPTH}}}""")
-"""A key of more than `DEPTH` steps. tomllib needs memory for each pair of them."""
+DOTTED = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*)+""")
+"""The steps of a key but the last one. tomllib needs memory for each pair of them."""
 
 KEY = re.compile(r"""(\[?)\[?([\w."'\t -]+)[=\]]""")
 """The start of a line with a key, or with a table in brackets."""
@@ -245,7 +245,7 @@ def _toml(text: str, shown: str) -> Document:
         import tomllib
     else:
         import tomli as tomllib
-    if LONG_KEY.search(text):
+    if any(key.count(".") >= DEPTH for key in DOTTED.findall(text)):
         raise _too_deep(shown)
     try:
         data = json.loads(json.dumps(tomllib.loads(text), default=str))

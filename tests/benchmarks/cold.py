@@ -83,7 +83,7 @@ def main(argv):
         folder = Path(name)
         python = installed(folder)
         mlgen = python.with_name("mlgen")
-        chart.write(folder / "chart", archive({}))
+        chart.write(folder / "chart", archive(Plan("job", ("worker",))))
         nothing = {"python -c pass": ([python, "-c", "pass"], {})}
         renders = {
             "mlgen render": ([mlgen, "render", JOB], {}),
