@@ -38,7 +38,6 @@ class PodField:
 
 
 POD_IP, POD_NAME = PodField("status.podIP"), PodField("metadata.name")
-POD_NAMESPACE = PodField("metadata.namespace")
 
 Env = Mapping[str, str | PodField]
 """Environment variables by name, in the order in which they are defined."""
