@@ -120,7 +120,7 @@ def _differences(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Proble
         spec: of the job file.
     """
     gang = [role for role in topology.roles if role.gang]
-    yield from _ignored(spec.get("runPolicy") or {}, is_gang=bool(gang))
+    yield from _missing_policies(spec.get("runPolicy") or {}, is_gang=bool(gang))
     scope: ValuePath = ("runPolicy", "restartScope")
     if gang:
         limit = topology.job.run_policy.retries
@@ -151,7 +151,7 @@ def _differences(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Proble
     yield from _unusable_names(topology)
 
 
-def _ignored(policy: Mapping[str, Any], *, is_gang: bool) -> Iterator[Problem]:
+def _missing_policies(policy: Mapping[str, Any], *, is_gang: bool) -> Iterator[Problem]:
     """Yield the fields of the run policy that JobSet does not have."""
     fields = table("integrations/jobset")["fields"]
     for name, value in policy.items():
@@ -204,7 +204,7 @@ def _jobset(topology: Topology, jobs: Sequence[tuple[Role, Object]]) -> Object:
         operator=("Any" if topology.decides == "any" else "All") if jobs[1:] else None,
         deciding=deciding if jobs[1:] else None,
         max_restarts=policy.retries if gang else None,
-        rules=_rules(topology) or None if gang else None,
+        rules=_failure_policy_rules(topology) or None if gang else None,
         jobs=[_replicated(topology, role, item) for role, item in jobs],
     )
 
@@ -230,7 +230,7 @@ def _replicated(topology: Topology, role: Role, item: Object) -> Object:
     }
 
 
-def _rules(topology: Topology) -> list[Object]:
+def _failure_policy_rules(topology: Topology) -> list[Object]:
     """Return the rules of the failurePolicy. Any other failure of a Job is a counted restart."""
     roles = topology.roles
     permanent = [role for role in roles if role.gang and role.restart == "ExitCode"]
