@@ -38,7 +38,6 @@ class PodField:
 
 
 POD_IP, POD_NAME = PodField("status.podIP"), PodField("metadata.name")
-POD_NAMESPACE = PodField("metadata.namespace")
 
 Env = Mapping[str, str | PodField]
 """Environment variables by name, in the order in which they are defined."""
@@ -60,7 +59,8 @@ class Hosts:
     first: int = 0
 
     def __iter__(self) -> Iterator[str]:
-        return (f"{self.before}{i}{self.after}" for i in range(self.first, self.first + self.count))
+        for index in range(self.first, self.first + self.count):
+            yield f"{self.before}{index}{self.after}"
 
     def __str__(self) -> str:
         """Return the short form that `templates/scripts` read: `mnist-ps-[0-1].mnist`."""

@@ -76,8 +76,9 @@ SUPERVISES = "mlgen.dev/supervises"
 @cache
 def reference(job, name="reference"):
     """Return the manifests of LAUNCHER or PEERS, in full."""
+    from support import manifests_text as text
+
     from mlgen import validate
-    from mlgen.output.manifests import text
 
     return shortened(text(validate(job.replace("NAME", name)).parts, "yaml"))
 

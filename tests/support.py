@@ -126,15 +126,26 @@ def manifests(file):
 def rendered(file, form="yaml", **options):
     """Return the output of `mlgen render` for a file, run in the project's folder."""
     from mlgen import Options, validate
-    from mlgen.output.manifests import text
 
     name = str(file.relative_to(ROOT)) if file.is_relative_to(ROOT) else str(file)
     folder = Path.cwd()
     os.chdir(ROOT)
     try:
-        return text(validate(name, Options(**options)).parts, form)
+        return manifests_text(validate(name, Options(**options)).parts, form)
     finally:
         os.chdir(folder)
+
+
+def manifests_text(parts, form):
+    """Return the manifests of rendered jobs and other objects as text."""
+    from mlgen.output.manifests import joined, pieces
+
+    texts = [
+        piece.filled(getattr(part, "prerequisites", ()))
+        for part in parts
+        for piece in pieces(part, form)
+    ]
+    return "".join(joined(texts, form))
 
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

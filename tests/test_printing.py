@@ -3,11 +3,12 @@
 import pytest
 from click.testing import CliRunner
 from support import ROOT, printed
+from support import manifests_text as text
 
 from mlgen.cli import main
 from mlgen.documents.files import parts, texts
 from mlgen.output.files import Spool
-from mlgen.output.manifests import joined, text
+from mlgen.output.manifests import joined
 from mlgen.pipeline import attempt
 from mlgen.result import Options
 

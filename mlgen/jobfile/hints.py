@@ -464,8 +464,10 @@ OPERATORS: Mapping[str, Any] = table("resources/operator_pods")["operators"]
 
 
 def _meanings(column: str) -> dict[str, str]:
-    rows = (row.get(column, {}) for row in OPERATORS.values())
-    return {key: meaning for row in rows for key, meaning in row.items()}
+    meanings: dict[str, str] = {}
+    for row in OPERATORS.values():
+        meanings |= row.get(column, {})
+    return meanings
 
 
 FIELDS = _meanings("fields")
@@ -486,13 +488,10 @@ SELECTORS: Mapping[str, Sequence[str]] = table("resources/operator_pods")["selec
 @lru_cache(maxsize=256)
 def operator_of(label: str) -> str:
     """Return the operator that sets a label or annotation; "" if none does."""
-    rows = OPERATORS.items()
-    found = (name for name, row in rows if label in row.get("fields", ()) or _like(row, label))
-    return next(found, "")
-
-
-def _like(row: Mapping[str, Any], label: str) -> bool:
-    return re.fullmatch(row["labels"], label) is not None
+    for name, row in OPERATORS.items():
+        if label in row.get("fields", ()) or re.fullmatch(row["labels"], label):
+            return name
+    return ""
 
 
 def is_of_job(label: str) -> bool:
@@ -504,7 +503,8 @@ def is_of_job(label: str) -> bool:
 def operator_hints(column: str) -> Iterator[tuple[str, str, str]]:
     """Yield each operator, and the patterns and fixes in its column `variables` or `files`."""
     for name, row in OPERATORS.items():
-        yield from ((name, pattern, fix) for pattern, fix in row.get(column, {}).items())
+        for pattern, fix in row.get(column, {}).items():
+            yield name, pattern, fix
 
 
 def distinguishes(spec: RoleSpec) -> bool:

@@ -6,6 +6,7 @@ Fields are named as in the job file, in snake case. `schemas/job.schema.json` de
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from mlgen.kubernetes.quantity import natural
@@ -121,7 +122,7 @@ class RoleSpec:
     own_resources: bool = field(default=False, compare=False)
     without_gpus: bool = field(default=False, compare=False)
 
-    @property
+    @cached_property
     def container_patches(self) -> list[dict[str, Any]]:
         """The fields of the training container in the role and its templates, in merge order."""
         own = [{"securityContext": dict(self.security_context)}] if self.security_context else []
@@ -139,14 +140,19 @@ class RoleSpec:
             name: the name of the field in a container.
             own: the value of the role.
         """
-        values = (patch.get(name) for patch in reversed(self.container_patches))
-        return next(filter(None, values), own)
+        for patch in reversed(self.container_patches):
+            if patch.get(name):
+                return patch[name]
+        return own
 
-    @property
+    @cached_property
     def file_texts(self) -> list[str]:
         """The contents of the files in the job file that the pods of the role mount."""
-        files = (files for volume in self.volumes.values() for _, files in own_files(volume))
-        return [text for each in files for text in each.values()]
+        texts: list[str] = []
+        for volume in self.volumes.values():
+            for _, files in own_files(volume):
+                texts += files.values()
+        return texts
 
     @property
     def mount_paths(self) -> list[str]:

@@ -56,7 +56,7 @@ def training_job(
     roles = {name: _role(name, spec, role) for name, role in spec["roles"].items()}
     parts = {name: value for name, value in _snake(spec).items() if name in JOB_FIELDS}
     return TrainingJob(
-        **_values(parts)
+        **_model_values(parts)
         | {
             "name": metadata["name"],
             "roles": {name: role for name, role in roles.items() if role.replicas},
@@ -137,17 +137,17 @@ PARTS: Mapping[str, type] = {
 """The fields that are dataclasses of the model."""
 
 
-def _values(values: Mapping[str, Any]) -> dict[str, Any]:
+def _model_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of fields in the form of the model, by names in snake case."""
-    return {name: _value(name, value) for name, value in values.items()}
+    return {name: _model_value(name, value) for name, value in values.items()}
 
 
-def _value(name: str, value: Any) -> Any:
+def _model_value(name: str, value: Any) -> Any:
     """Return the value of a field in the form of the model: a dataclass, a tuple, or unchanged."""
     if name == "scheduling" and "queue" in value and not {"gang", "schedulerName"} & value.keys():
         value = {"gang": "kueue", **value}  # the only queue that a plain Job can be in
     if name in PARTS:
-        return PARTS[name](**_values(_snake(value)))
+        return PARTS[name](**_model_values(_snake(value)))
     if name == "resources":
         return _resources(value)
     if name == "min_resources":
@@ -170,7 +170,7 @@ def _role(name: str, spec: Mapping[str, Any], role: Mapping[str, Any]) -> RoleSp
         merged["wait_for"] = [WaitFor(**wait) for wait in merged["wait_for"]]
     if "shm_size" in merged:
         merged["shm_size"] = str(merged["shm_size"])
-    merged = {"resources": {}} | _values(merged)
+    merged = {"resources": {}} | _model_values(merged)
     return RoleSpec(
         name=name,
         templates=templates,

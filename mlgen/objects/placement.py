@@ -311,7 +311,6 @@ def is_sliced(job: TrainingJob, role: Role) -> bool:
 
 
 def with_modest_helpers(
-    topology: Topology,
     spec: dict[str, Any],
     own: Collection[Mapping[str, Any]],
     kept: Collection[str],
@@ -324,12 +323,11 @@ def with_modest_helpers(
     request counts as a request.
 
     Args:
-        topology: the job's topology.
         spec: the pod spec.
         own: mlgen's resources for helpers. Other resources are from the user, and are kept.
         kept: the names of resources that the user has set for helpers.
     """
-    if not is_queued(topology) or "initContainers" not in spec:
+    if "initContainers" not in spec:
         return spec
     of_pod = [each.get("resources") or {} for each in (spec, *spec["containers"])]
     kinds = [of.get(kind) or {} for of in of_pod for kind in ("requests", "limits")]

@@ -80,9 +80,9 @@ def pod_template(topology: Topology, role: Role) -> dict[str, Any]:
     spec = network.with_dns_policy(with_native_sidecars(role, spec))
     spec = with_own_fields(job, role, pod | {"spec": spec})
     spec = security.without_token(with_index_variable(role, spec), role.spec.file_texts)
-    own = [security.helper_resources(job, each) for each in RESOURCES]
-    kept = security.helper_resource_names(job)
-    spec = placement.with_modest_helpers(topology, spec, own, kept)
+    if placement.is_queued(topology):
+        own = [security.helper_resources(job, each) for each in RESOURCES]
+        spec = placement.with_modest_helpers(spec, own, security.helper_resource_names(job))
     return pod | {"spec": _long_fields_last(spec)}
 
 

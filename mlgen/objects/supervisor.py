@@ -115,7 +115,7 @@ def plan(
     from mlgen.runtime.plan import Order, Plan  # imported late: unsupervised jobs need no plan
 
     job, policy = topology.job, topology.job.run_policy
-    bounds, progress = policy.give_up_after or GiveUpAfter(), policy.progress or Progress()
+    limits, progress = policy.give_up_after or GiveUpAfter(), policy.progress or Progress()
     ends = (role for role in topology.roles if not role.serves)
     jobs = {(role.name, role.index): workload_name(job, role) for role in ends}
     scope = policy.restart_scope if any(role.gang for role in topology.roles) else "Replica"
@@ -130,7 +130,7 @@ def plan(
             for role in topology.roles
             for order in role.orders
         ),
-        objects=tuple(_others(topology, objects)),
+        objects=tuple(_deleted_with_workloads(topology, objects)),
         clean_pod_policy=policy.clean_pod_policy,
         restart_scope=scope,
         backoff_limit=policy.retries if restarts else 0,
@@ -138,12 +138,12 @@ def plan(
         force_delete_seconds=0 if job.workflow else policy.force_delete_after_seconds or 0,
         deadline_seconds=policy.active_deadline_seconds,
         ttl_seconds=policy.ttl_seconds_after_finished,
-        crashes=bounds.crashes,
-        image_seconds=bounds.image_pull_seconds,
-        pending_seconds=bounds.pending_seconds,
-        start_failures=bounds.start_failures,
-        start_seconds=bounds.start_seconds,
-        disruptions=bounds.disruptions,
+        crashes=limits.crashes,
+        image_seconds=limits.image_pull_seconds,
+        pending_seconds=limits.pending_seconds,
+        start_failures=limits.start_failures,
+        start_seconds=limits.start_seconds,
+        disruptions=limits.disruptions,
         backoff_reset_seconds=policy.backoff_reset_seconds,
         port=policy.port or 0,
         release=placement.release_name(job) if placement.has_release(topology) else "",
@@ -165,17 +165,17 @@ def _avoid_nodes(policy: RunPolicy, kube_version: KubeVersion) -> str:
 def plan_text(job_plan: "Plan") -> str:
     """Return a plan as JSON with one line per field, and one per workload, order and object."""
     lines = []
-    for name, value in _written(job_plan).items():
+    for name, value in _changed_fields(job_plan).items():
         text = json.dumps(value)
         if name in ("workloads", "order", "objects"):
-            items = (_written(each) if hasattr(each, "_asdict") else each for each in value)
+            items = (_changed_fields(each) if hasattr(each, "_asdict") else each for each in value)
             rows = ",\n".join(f"    {json.dumps(item)}" for item in items)
             text = f"[\n{rows}\n  ]"
         lines.append(f'  "{name}": {text}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _written(values: Any) -> Object:
+def _changed_fields(values: Any) -> Object:
     """Return the fields of a plan, workload or order that differ from their defaults."""
     return {
         re.sub("_([a-z])", lambda found: found[1].upper(), name): value
@@ -333,7 +333,7 @@ def _retryable(job: TrainingJob, role: Role) -> str | tuple[int, ...] | None:
     return None if policy == "Never" else ANY
 
 
-def _others(topology: Topology, objects: Sequence[Object]) -> list[tuple[str, str]]:
+def _deleted_with_workloads(topology: Topology, objects: Sequence[Object]) -> list[tuple[str, str]]:
     """Return kinds and names of the other objects that are deleted with the workloads.
 
     TensorBoard's Service is kept for use after training ends.
@@ -502,7 +502,7 @@ def _pod_template(topology: Topology, name: str, fields: Object) -> Object:
         fields: of a pod that mlgen adds.
     """
     job, port = topology.job, topology.job.run_policy.port
-    memory = _memory(topology)
+    memory = _memory_limit(topology)
     own = {
         "requests": {"cpu": "50m", "memory": memory},
         "limits": {"cpu": "500m", "memory": memory},
@@ -535,7 +535,7 @@ def _pod_template(topology: Topology, name: str, fields: Object) -> Object:
     )
 
 
-def _memory(topology: Topology) -> str:
+def _memory_limit(topology: Topology) -> str:
     """Return the memory limit of the supervisor, from the number of pods and Jobs."""
     replicas = sum(max(role.replicas, role.max_replicas or 0) for role in topology.roles)
     jobs = sum(not role.serves for role in topology.roles)

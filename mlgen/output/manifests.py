@@ -48,16 +48,6 @@ class Piece(NamedTuple):
         return self.before + commented("\n".join(needs(prerequisites))) + self.after
 
 
-def text(parts: Iterable[Rendered | Foreign], form: Format) -> str:
-    """Return the manifests as text. In YAML, each job starts with its summary as a comment."""
-    texts = (
-        piece.filled(part.prerequisites if isinstance(part, Rendered) else ())
-        for part in parts
-        for piece in pieces(part, form)
-    )
-    return "".join(joined(texts, form))
-
-
 def pieces(part: Rendered | Foreign, form: Format) -> Iterator[Piece]:
     """Yield the text of each object of one part. In YAML, a job starts with its summary."""
     if form == "json":
@@ -207,8 +197,11 @@ def _purpose(topology: Topology, role: Role, counts: Mapping[str, int]) -> str:
         parts.append(f"starts when {named(until)}")
     if role.spec.without_gpus:
         parts.append("gets no GPUs from spec.resources")
-    waits = [w for w in role.waits if w.role != role.name or role.replicas > 1]
-    peers = dict.fromkeys(awaited(wait, counts, " to ") for wait in waits)
+    peers: list[str] = []
+    for wait in role.waits:
+        peer = awaited(wait, counts, " to ")
+        if (wait.role != role.name or role.replicas > 1) and peer not in peers:
+            peers.append(peer)
     if peers:
         parts.append(f"waits for {', '.join(peers)}")
     if topology.cleanup and (role.serves or role.endless):

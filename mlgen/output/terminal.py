@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from difflib import unified_diff
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -173,6 +172,8 @@ def unified(
         end: the end of a line with line numbers.
         context: the number of equal lines around a change.
     """
+    from difflib import unified_diff  # imported late: only changes need it
+
     if _is_small(old, new):
         yield from islice(unified_diff(old, new, lineterm=end, n=context), 2, None)
         return

@@ -2,7 +2,7 @@
 
 The job's ConfigMap contains the modules that the job needs in one archive, which is mounted at
 `/mlgen`. The command is `python3 /mlgen/supervisor.pyz`, which starts `__main__`. A module that
-only some jobs need is imported in a function (`FEATURES` in `mlgen/objects/program.py`). Imports
+only some jobs need is imported in a function (`FEATURES` in `mlgen/objects/supervisor.py`). Imports
 are the same in the pod, in tests and under mypy. The code needs Python 3.9 and only its standard
 library.
 

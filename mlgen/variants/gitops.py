@@ -43,7 +43,7 @@ they also have these effects:
   (https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
@@ -59,7 +59,7 @@ from mlgen.objects.labels import (
 )
 from mlgen.objects.network import BOARD_LABEL
 from mlgen.objects.placement import RELEASE, has_release
-from mlgen.objects.supervisor import PLAN, plan_text, planned, program_name, read_plan
+from mlgen.objects.supervisor import PLAN, WORKLOADS, plan_text, planned, program_name, read_plan
 from mlgen.resources import table
 from mlgen.topology import Topology
 from mlgen.variants import Target, conflict
@@ -109,8 +109,41 @@ class GitOps(Target):
         # the pods of StatefulSets. With a hash in its name, a changed job consists of new objects
         # anyway.
         set_hash = {} if topology.job.hashed else {SET: digest(topology, objects)}
-        prepared = (_prepared(topology, item, set_hash) for item in objects)
-        return [_adapted(topology, item, self._tool) for item in prepared]
+        return [self._adapted(topology, item, set_hash) for item in objects]
+
+    def _adapted(self, topology: Topology, item: Object, set_hash: Mapping[str, str]) -> Object:
+        """Return an object with the hash of the job, and with the annotations for the tool.
+
+        Fields that controllers change, and labels that the tool uses itself, are omitted. The pods
+        of TensorBoard have no hash, because they need not restart with the job.
+        """
+        kind, metadata, spec = item["kind"], dict(item["metadata"]), dict(item.get("spec", {}))
+        adapted = item | {"metadata": metadata} | ({"spec": spec} if spec else {})
+        labeled = [metadata]
+        if "template" in spec:
+            of_pods = dict(spec["template"]["metadata"])
+            spec["template"] = spec["template"] | {"metadata": of_pods}
+            labeled.append(of_pods)
+            if kind in WORKLOADS:
+                of_pods["labels"] = of_pods["labels"] | set_hash
+        for each in labeled:
+            labels = each["labels"].items()
+            each["labels"] = {k: v for k, v in labels if k not in self._tool["removed"]}
+        added: dict[str, str] = {}
+        for row in _kinds(topology, item):
+            added |= self._tool["annotations"].get(row, {})
+        if added:
+            metadata["annotations"] = _annotations(metadata.get("annotations", {}), added)
+        if kind == "StatefulSet" and topology.supervised and spec["replicas"] == 1:
+            del spec["replicas"]  # so that the supervisor can scale it
+        if kind == "Service" and BOARD_LABEL not in spec["selector"]:
+            spec["selector"] = spec["selector"] | set_hash
+        own_plan = planned(item)
+        if set_hash and own_plan:
+            # The tool recreates Jobs one after the other. The supervisor must ignore the old Jobs.
+            plan = read_plan(own_plan)._replace(set=set_hash[SET])
+            adapted["data"] = {**item["data"], PLAN: plan_text(plan)}
+        return adapted
 
     def settings(self, topology: Topology, objects: Sequence[Object]) -> list[str]:
         """Return the settings that make the tool keep the supervisor's changes, as lines of YAML.
@@ -145,58 +178,12 @@ def _changed_in_git(topology: Topology, manifests: Sequence[Object]) -> dict[str
     return changed
 
 
-def _prepared(topology: Topology, manifest: Object, set_hash: Mapping[str, str]) -> Object:
-    """Return a manifest without fields that controllers change, and with the hash of the job.
-
-    The pods of TensorBoard have no hash, because they need not restart with the job. `replicas: 1`
-    is omitted so that the supervisor can scale a StatefulSet.
-    """
-    kind, spec = manifest["kind"], manifest.get("spec", {})
-    if kind == "Job":
-        return _with_template_metadata(manifest, lambda meta: _labeled(meta, set_hash))
-    if kind == "StatefulSet":
-        if topology.supervised and spec["replicas"] == 1:
-            manifest = _without(manifest, "replicas")
-        return _with_template_metadata(manifest, lambda meta: _labeled(meta, set_hash))
-    if kind == "Service" and BOARD_LABEL not in spec["selector"]:
-        return manifest | {"spec": spec | {"selector": spec["selector"] | set_hash}}
-    own_plan = planned(manifest)
-    if set_hash and own_plan:
-        # The tool recreates Jobs one after the other. The supervisor must ignore the old Jobs.
-        plan = read_plan(own_plan)._replace(set=set_hash[SET])
-        return manifest | {"data": {**manifest["data"], PLAN: plan_text(plan)}}
-    return manifest
-
-
-def _without(manifest: Object, omitted: str) -> Object:
-    """Return a manifest without a field of its `spec`."""
-    spec = {field: value for field, value in manifest["spec"].items() if field != omitted}
-    return manifest | {"spec": spec}
-
-
-def _with_template_metadata(manifest: Object, change: Callable[[Object], Object]) -> Object:
-    """Return a manifest with changed metadata of its pod template, if it has one."""
-    template = manifest.get("spec", {}).get("template")
-    if template is None:
-        return manifest
-    template = template | {"metadata": change(template["metadata"])}
-    return manifest | {"spec": manifest["spec"] | {"template": template}}
-
-
-def _labeled(metadata: Object, labels: Mapping[str, str]) -> Object:
-    """Return metadata with these labels in addition."""
-    return metadata | {"labels": {**metadata["labels"], **labels}}
-
-
-def _annotated(metadata: Object, annotations: Mapping[str, str]) -> Object:
-    """Return metadata with these annotations, unless the user has set them."""
-    if not annotations:
-        return metadata
-    own = metadata.get("annotations", {})
-    merged = {**own, **annotations, **own}
-    if SYNC_OPTIONS in annotations and SYNC_OPTIONS in own:
-        merged[SYNC_OPTIONS] = _options(own[SYNC_OPTIONS], annotations[SYNC_OPTIONS])
-    return metadata | {"annotations": merged}
+def _annotations(own: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations of the user, and those of a tool that the user has not set."""
+    merged = {**own, **added, **own}
+    if SYNC_OPTIONS in added and SYNC_OPTIONS in own:
+        merged[SYNC_OPTIONS] = _options(own[SYNC_OPTIONS], added[SYNC_OPTIONS])
+    return merged
 
 
 def _options(own: str, added: str) -> str:
@@ -205,20 +192,6 @@ def _options(own: str, added: str) -> str:
     names = {option.partition("=")[0] for option in listed}
     more = [option for option in added.split(",") if option.partition("=")[0] not in names]
     return ",".join([*listed, *more]) if more else own
-
-
-def _adapted(topology: Topology, manifest: Object, tool: Mapping[str, Any]) -> Object:
-    """Return a manifest with the annotations for a tool, without the labels that it uses itself."""
-
-    def without_labels(metadata: Object) -> Object:
-        labels = {k: v for k, v in metadata["labels"].items() if k not in tool["removed"]}
-        return metadata | {"labels": labels}
-
-    annotations: dict[str, str] = {}
-    for kind in _kinds(topology, manifest):
-        annotations |= tool["annotations"].get(kind, {})
-    metadata = _annotated(without_labels(manifest["metadata"]), annotations)
-    return _with_template_metadata(manifest | {"metadata": metadata}, without_labels)
 
 
 def _kinds(topology: Topology, manifest: Object) -> Iterator[str]:

@@ -73,24 +73,43 @@ class JobSet(Target):
         The differences between the job and its JobSet are warnings.
         """
         problems = (*topology.problems, *_differences(topology, spec))
-        roles = tuple(map(_without_server, topology.roles))
-        return replace(topology, roles=roles, problems=problems)
+        roles = [
+            # If it serves, its containers restart until JobSet deletes its Job.
+            replace(role, serves=False, alone=role.alone or role.always_restarts, max_replicas=None)
+            for role in topology.roles
+        ]
+        return replace(topology, roles=tuple(roles), problems=problems)
 
     def objects(self, topology: Topology, objects: Sequence[Object]) -> list[Object]:
-        """Return the objects of a job, with one JobSet in the place of its Jobs."""
-        return _packed(topology, objects)
+        """Return the objects of a job, with one JobSet in the place of its Jobs and its Service.
+
+        JobSet's controller creates the Service.
+        """
+        jobs: dict[str, Object] = {}
+        packed: list[Object] = []
+        position = 0
+        for item in objects:
+            kind, name = item["kind"], item["metadata"]["name"]
+            if kind == "Job":
+                position = position if jobs else len(packed)
+                jobs[name] = item
+            elif (kind, name) != ("Service", topology.job.subdomain):
+                packed.append(item)
+        # JobSet starts a Job only after Jobs that are listed before it.
+        ranks = {role.name: 0 for role in topology.roles}
+        for _ in ranks:
+            for role in topology.roles:
+                ranks[role.name] = max([0, *(ranks[order.role] + 1 for order in role.orders)])
+        roles = sorted(topology.roles, key=lambda role: ranks[role.name])
+        with_roles = [(role, jobs[workload_name(topology.job, role)]) for role in roles]
+        packed.insert(position, _jobset(topology, with_roles))
+        return packed
 
     def problems(self, topology: Topology, objects: Sequence[Object]) -> Iterator[Problem]:
         """Report a JobSet that is too large. One with a single Job is as large as this Job."""
         if len(topology.roles) > 1:
             for item in objects:
                 yield from sizes(item, TOO_LARGE)
-
-
-def _without_server(role: Role) -> Role:
-    """Return a role whose containers, if it serves, restart until JobSet deletes its Job."""
-    alone = role.alone or role.always_restarts
-    return replace(role, serves=False, alone=alone, max_replicas=None)
 
 
 def _differences(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -101,7 +120,7 @@ def _differences(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Proble
         spec: of the job file.
     """
     gang = [role for role in topology.roles if role.gang]
-    yield from _ignored(spec.get("runPolicy") or {}, is_gang=bool(gang))
+    yield from _missing_policies(spec.get("runPolicy") or {}, is_gang=bool(gang))
     scope: ValuePath = ("runPolicy", "restartScope")
     if gang:
         limit = topology.job.run_policy.retries
@@ -132,7 +151,7 @@ def _differences(topology: Topology, spec: Mapping[str, Any]) -> Iterator[Proble
     yield from _unusable_names(topology)
 
 
-def _ignored(policy: Mapping[str, Any], *, is_gang: bool) -> Iterator[Problem]:
+def _missing_policies(policy: Mapping[str, Any], *, is_gang: bool) -> Iterator[Problem]:
     """Yield the fields of the run policy that JobSet does not have."""
     fields = table("integrations/jobset")["fields"]
     for name, value in policy.items():
@@ -165,33 +184,6 @@ def _unusable_names(topology: Topology) -> Iterator[Problem]:
         yield Problem(("metadata", "name"), message, "name-too-long", hint)
 
 
-def _packed(topology: Topology, manifests: Sequence[Object]) -> list[Object]:
-    """Return the objects of a job, with one JobSet in the place of its Jobs and its Service.
-
-    JobSet's controller creates the Service.
-    """
-    job = topology.job
-    jobs = {item["metadata"]["name"]: item for item in manifests if item["kind"] == "Job"}
-    rest = [item for item in manifests if item["kind"] != "Job" and not _is_service(job, item)]
-    # JobSet starts a Job only after Jobs that are listed before it.
-    ranks = {role.name: 0 for role in topology.roles}
-    for _ in ranks:
-        for role in topology.roles:
-            ranks[role.name] = max([0, *(ranks[order.role] + 1 for order in role.orders)])
-    roles = sorted(topology.roles, key=lambda role: ranks[role.name])
-    position = next(
-        (number for number, item in enumerate(manifests) if item["kind"] == "Job"), len(manifests)
-    )
-    position -= sum(_is_service(job, item) for item in manifests[:position])
-    with_roles = [(role, jobs[workload_name(job, role)]) for role in roles]
-    rest.insert(position, _jobset(topology, with_roles))
-    return rest
-
-
-def _is_service(job: TrainingJob, item: Object) -> bool:
-    return bool(item["kind"] == "Service" and item["metadata"]["name"] == job.subdomain)
-
-
 def _jobset(topology: Topology, jobs: Sequence[tuple[Role, Object]]) -> Object:
     """Return the JobSet of these roles and their Jobs."""
     job, policy = topology.job, topology.job.run_policy
@@ -212,7 +204,7 @@ def _jobset(topology: Topology, jobs: Sequence[tuple[Role, Object]]) -> Object:
         operator=("Any" if topology.decides == "any" else "All") if jobs[1:] else None,
         deciding=deciding if jobs[1:] else None,
         max_restarts=policy.retries if gang else None,
-        rules=_rules(topology) or None if gang else None,
+        rules=_failure_policy_rules(topology) or None if gang else None,
         jobs=[_replicated(topology, role, item) for role, item in jobs],
     )
 
@@ -238,7 +230,7 @@ def _replicated(topology: Topology, role: Role, item: Object) -> Object:
     }
 
 
-def _rules(topology: Topology) -> list[Object]:
+def _failure_policy_rules(topology: Topology) -> list[Object]:
     """Return the rules of the failurePolicy. Any other failure of a Job is a counted restart."""
     roles = topology.roles
     permanent = [role for role in roles if role.gang and role.restart == "ExitCode"]

@@ -39,7 +39,11 @@ class Workflow(Target):
             replace(role, restart="Workflow") if _restarted_by_workflow(role) else role
             for role in topology.roles
         ]
-        problems = (*topology.problems, *_contradictions(topology), *_ignored(topology))
+        problems = (
+            *topology.problems,
+            *_conflicting_restarts(topology),
+            *_ignored_policies(topology),
+        )
         return replace(topology, roles=tuple(roles), problems=problems)
 
 
@@ -70,7 +74,7 @@ def _restarted_by_workflow(role: Role) -> bool:
     return _can_fail_job(role) and never_restarts
 
 
-def _contradictions(topology: Topology) -> Iterator[Problem]:
+def _conflicting_restarts(topology: Topology) -> Iterator[Problem]:
     """Return warnings about fields of roles that conflict with the workflow's restarts."""
     limit = topology.job.run_policy.retries
     for role in filter(_can_fail_job, topology.roles):
@@ -92,7 +96,7 @@ def _contradictions(topology: Topology) -> Iterator[Problem]:
             )
 
 
-def _ignored(topology: Topology) -> Iterator[Problem]:
+def _ignored_policies(topology: Topology) -> Iterator[Problem]:
     """Return warnings about policies of the supervisor that a workflow does not implement."""
     policy = topology.job.run_policy
     if isinstance(policy.restart_scope, tuple):

@@ -19,6 +19,7 @@ from support import (
     rendered_once,
     without_totals,
 )
+from support import manifests_text as text
 
 import mlgen
 from mlgen import dialects
@@ -27,7 +28,6 @@ from mlgen.documents.document import Document, marked
 from mlgen.documents.files import Text
 from mlgen.jobfile.schema import base
 from mlgen.output import yaml as emit
-from mlgen.output.manifests import text
 from mlgen.problems import Collector, MlgenError, Place, Problem
 
 ROLE_FIELDS = {*base()["definitions"]["role"]["properties"]} - {"template", "volumes"}

@@ -5,12 +5,11 @@ from functools import cache
 
 import pytest
 from fuzz.jobs import job
-from support import load_all
+from support import load_all, manifests_text
 
 from mlgen import Options, frameworks, pipeline
 from mlgen.checks.verify import rejected_fields
 from mlgen.documents.files import Text
-from mlgen.output.manifests import text as manifests_text
 from mlgen.problems import MlgenError
 
 JOBS = 6

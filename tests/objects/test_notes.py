@@ -5,12 +5,12 @@ import re
 
 import pytest
 from support import BERT, load_all
+from support import manifests_text as manifests
 
 from mlgen import Options, render, validate
 from mlgen.documents.files import Text
 from mlgen.integrations.argo import Form, argo
 from mlgen.output.folder import pieces
-from mlgen.output.manifests import text as manifests
 
 GANG = f"{BERT}  runPolicy: {{restartScope: All}}\n"
 ORDER = """

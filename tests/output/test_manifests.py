@@ -5,13 +5,14 @@ import json
 import pytest
 import yaml
 from support import ROOT
+from support import manifests_text as text
 
 from mlgen import validate
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.objects import notes
-from mlgen.output.manifests import heading, text
+from mlgen.output.manifests import heading
 from mlgen.output.yaml import verbatim, yaml_text
 from mlgen.result import Foreign
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from libyaml_writer import libyaml_text
 from ruamel.yaml import YAML
 from support import FIXTURES, each_file, load_all, rendered
+from support import manifests_text as manifests
 
 from mlgen.documents.document import Document
 from mlgen.output import yaml as emit
-from mlgen.output.manifests import text as manifests
 from mlgen.output.yaml import style
 from mlgen.result import Foreign
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from support import FILES, FIXTURES, RESOURCES, ROOT, each_file
+from support import manifests_text as text
 
 from mlgen import Options, pipeline, show, validate
 from mlgen.cli import main
 from mlgen.documents.files import Text
 from mlgen.kubernetes.versions import parse
-from mlgen.output.manifests import text
 from mlgen.output.terminal import columns, duration, named
 from mlgen.show.defaults import whole
 from mlgen.show.groups import spans

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from pages import DOCS, blocks
 from support import FILES, load_all, rendered_once
+from support import manifests_text as text
 
 from mlgen import validate
 from mlgen.kubernetes.pod_security import LEVELS, level, violations
 from mlgen.kubernetes.versions import DEFAULT, SUPPORTED
-from mlgen.output.manifests import text
 
 PAGE = DOCS / "guides/security.md"
 ADDED, FIELDS = "What mlgen adds", "What a job file can set"

@@ -4,11 +4,10 @@ import subprocess
 import sys
 
 import pytest
-from support import FIXTURES
+from support import FIXTURES, manifests_text
 
 from mlgen import Options, pipeline
 from mlgen.documents.files import texts
-from mlgen.output.manifests import text as manifests_text
 
 HARMLESS = {
     "namespace": "namespace: vision\n",
