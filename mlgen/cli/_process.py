@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-WRITERS = ("click.utils", "mlgen.cli.tools", "mlgen.live.watch")
+WRITERS = ("click.utils", "mlgen.cli.tools")
 """The modules whose functions write to stdout."""
 
 SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
