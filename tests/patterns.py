@@ -623,7 +623,6 @@ def local() -> dict[str, list[str]]:
         'launch/variables.py: row["pattern"]': [row["pattern"] for row in data(COMMANDS, "calls")],
         "live/doctor.py: starts": [r"(?m)^(?=Error from server|error: |The \w+ \")"],
         'live/doctor.py: each["pattern"]': found_in("kubernetes/doctor.json", keys="pattern"),
-        r'reference/pages.py: rf"\b{re.escape(word)}\b"': [r"\ba\b"],
         "variants/name_hash.py: "
         r'rf"(?<![\w.-]){re.escape(plain)}-(?P<role>{roles})(?P<job>-\d+)?-(?P<index>'
         r'{INDEX_FORMS})\." '
