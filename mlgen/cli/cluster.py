@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlgen import __version__
 from mlgen.cli._options import (
     FILE,
     Command,
@@ -95,7 +94,7 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
     For each job, check your permissions, including those that its Roles grant. Check Secrets and
     their keys, PersistentVolumeClaims, classes, queues, schedulers and the GPUs of the nodes. Check
     the PodSecurity level and quotas of the namespace. Dry-run the objects and pods on the API
-    server. Without FILES, check versions and list optional tools.
+    server. Without FILES, check versions and list optional APIs.
 
     For each missing object, print the command that creates it. The check does not change the
     cluster, and does not predict when pods are scheduled.
@@ -107,14 +106,14 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 
     \b
     Examples:
-      mlgen doctor                 # this machine and the cluster
+      mlgen doctor                 # only the cluster
       mlgen doctor job.yaml        # before kubectl apply
       mlgen doctor jobs/ -n vision
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live.doctor import examine, has_missing, page
 
     jobs = _jobs(files, values) if files else []
-    sections = checked(lambda: examine(_cluster(), jobs, __version__, values["kube_version"]))
+    sections = checked(lambda: examine(_cluster(), jobs, values["kube_version"]))
     write_page(page(sections))
     if has_missing(sections):
         sys.exit(1)

@@ -172,7 +172,6 @@ def test_a_command_without_a_cluster_ends_at_once(program, monkeypatch, words, c
     seconds = 0.5 if "sleep" in contact else 60.0  # a busy machine starts a program slowly
     monkeypatch.setattr(module, "CONTACT_SECONDS", seconds)
     monkeypatch.setattr(module, "PROMPT_SECONDS", 60.0)
-    monkeypatch.setattr("mlgen.live.doctor.programs", lambda _: [])
     job = str(ROOT / "fixtures/pytorch-static.yaml")
 
     result = CliRunner().invoke(main, [job if word == "JOB" else word for word in words])
