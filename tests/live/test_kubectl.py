@@ -171,7 +171,7 @@ def test_a_command_without_a_cluster_ends_at_once(program, monkeypatch, words, c
     folder = program('echo "$@" >> "${0%/*}/calls"; echo https://a of the context b', contact)
     seconds = 0.5 if "sleep" in contact else 60.0  # a busy machine starts a program slowly
     monkeypatch.setattr(module, "CONTACT_SECONDS", seconds)
-    monkeypatch.setattr(module, "PROMPT_SECONDS", 60.0)
+    monkeypatch.setattr(module, "CONFIG_SECONDS", 60.0)
     job = str(ROOT / "fixtures/pytorch-static.yaml")
 
     result = CliRunner().invoke(main, [job if word == "JOB" else word for word in words])
