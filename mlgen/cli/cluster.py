@@ -194,8 +194,8 @@ def status(files: tuple[str, ...], form: str, **values: Any) -> None:
     "-f",
     "--follow",
     is_flag=True,
-    help="Print new lines until the replica or training has ended, including after restarts in a"
-    " new pod. Print the peers that a pod waits for on stderr.",
+    help="Print new lines until the replica or training has ended, also after restarts. Print the"
+    " peers that a pod waits for on stderr.",
 )
 @click.option(
     "-p",
