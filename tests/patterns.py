@@ -567,7 +567,6 @@ def local() -> dict[str, list[str]]:
     from mlgen.jobfile.validation import python_pattern
     from mlgen.kubernetes.names import host_pattern
     from mlgen.launch import variables
-    from mlgen.live import watch
     from mlgen.objects.labels import INDEX_FORMS
 
     schemas = list(map(python_pattern, found_in(keys="pattern")))
@@ -624,8 +623,6 @@ def local() -> dict[str, list[str]]:
         'launch/variables.py: row["pattern"]': [row["pattern"] for row in data(COMMANDS, "calls")],
         "live/doctor.py: starts": [r"(?m)^(?=Error from server|error: |The \w+ \")"],
         'live/doctor.py: each["pattern"]': found_in("kubernetes/doctor.json", keys="pattern"),
-        "live/watch.py: pattern": [*watch.COLORS],
-        r'reference/pages.py: rf"\b{re.escape(word)}\b"': [r"\ba\b"],
         "variants/name_hash.py: "
         r'rf"(?<![\w.-]){re.escape(plain)}-(?P<role>{roles})(?P<job>-\d+)?-(?P<index>'
         r'{INDEX_FORMS})\." '

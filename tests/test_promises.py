@@ -17,7 +17,6 @@ RUNS_PROGRAMS = {
     "mlgen/output/files.py": {"marshal"},  # its own temporary files
     "mlgen/integrations/argocd.py": {"subprocess"},  # kustomize or Helm, in the plugin's container
     "mlgen/graph.py": {"subprocess"},  # dot, with a graph as its stdin
-    "mlgen/live/doctor.py": {"subprocess"},
     "mlgen/live/kubectl.py": {"subprocess"},
     "mlgen/runtime/__main__.py": {"runpy"},  # the modules of its own archive
     "mlgen/runtime/api.py": {"http", "ssl", "urllib"},

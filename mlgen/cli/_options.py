@@ -272,9 +272,9 @@ settings = _rendering(
     callback=parsed(lambda values: tuple(map(overrides.parse, values))),
     shell_complete=completed(_paths),
     help="Override a value in every job file, or in the equivalent job file of a custom resource:"
-    " spec.roles.worker.replicas=8. VALUE is YAML: 'spec.env.LR=\"0.1\"', 'spec.args=[a, b]'."
-    " 'args.lr=1e-4' sets the flag --lr in command or args. Escape a dot within a key:"
-    " 'spec.resources.nvidia\\.com/gpu=8'. Can be repeated.",
+    " spec.roles.worker.replicas=8. VALUE is YAML: 'spec.env.LR=\"0.1\"'. 'args.lr=1e-4' sets the"
+    " flag --lr in command or args. Escape a dot within a key: 'spec.resources.nvidia\\.com/gpu=8'."
+    " Can be repeated.",
 )
 matrix = _rendering(
     "--matrix",
@@ -282,9 +282,8 @@ matrix = _rendering(
     metavar="PATH=[VALUE, …]",
     callback=parsed(_matrix),
     shell_complete=completed(_paths),
-    help="Render every job once for each value: 'args.lr=[1e-4, 1e-5]' sets the flag --lr,"
-    " 'spec.env.SEED=[1, 2, 3]' a variable. Write PATH as for --set. Repeat the option to render"
-    " all combinations. The names of the jobs contain the values.",
+    help="Render every job once for each value: 'args.lr=[1e-4, 1e-5]'. Write PATH as for --set."
+    " Repeat the option to render all combinations.",
 )
 runtimes = _rendering(
     "--runtime",
@@ -306,8 +305,8 @@ supervisor = _rendering(
     "--supervisor/--no-supervisor",
     default=True,
     show_default=True,
-    help="Add a supervisor to each job that has roles other than the deciding one. It restarts"
-    " replicas together, starts roles in order, ends jobs that cannot continue, and cleans up.",
+    help="Add a supervisor to each job that needs one. It restarts replicas together, starts roles"
+    " in order, ends jobs that cannot continue, and cleans up.",
 )
 only_jobs = _rendering(
     "--only-jobs",
@@ -317,8 +316,8 @@ only_jobs = _rendering(
 strict = _rendering(
     "--strict",
     is_flag=True,
-    help="Reject jobs with warnings, by reporting warnings as errors. To excuse the problems of one"
-    " code in one job, annotate the job with mlgen.dev/allow.CODE: REASON.",
+    help="Reject jobs with warnings. To excuse the problems of one code, annotate the job with"
+    " mlgen.dev/allow.CODE: REASON.",
 )
 as_jobset = _rendering(
     "--as",
@@ -327,16 +326,15 @@ as_jobset = _rendering(
     default="jobs",
     show_default=True,
     callback=parsed(lambda value: value == "jobset"),
-    help="Render Jobs, or one JobSet for clusters with JobSet's controller. The controller then"
-    " does the work of the supervisor.",
+    help="Render Jobs, or one JobSet, whose controller does the work of the supervisor.",
 )
 for_gitops = _rendering(
     "--for",
     "target",
     metavar="argocd|flux",
     callback=parsed(_target),
-    help="Render for a GitOps tool. The job deletes no objects after training, because the tool"
-    " would recreate them. A Job is replaced only if it has changed.",
+    help="Render for a GitOps tool: keep all objects after training, because the tool would"
+    " recreate them, and replace a Job only if it has changed.",
 )
 rendering = _together(kube_version, namespace, settings, matrix, runtimes, no_config)
 """The options of all commands that render the jobs in files."""

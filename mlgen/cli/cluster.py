@@ -1,7 +1,6 @@
 """The commands doctor, status, logs, wait and delete, which run kubectl, and ssh-secret."""
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlgen import __version__
 from mlgen.cli._options import (
     FILE,
     Command,
@@ -96,7 +94,7 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
     For each job, check your permissions, including those that its Roles grant. Check Secrets and
     their keys, PersistentVolumeClaims, classes, queues, schedulers and the GPUs of the nodes. Check
     the PodSecurity level and quotas of the namespace. Dry-run the objects and pods on the API
-    server. Without FILES, check versions and list optional tools.
+    server. Without FILES, check versions and list optional APIs.
 
     For each missing object, print the command that creates it. The check does not change the
     cluster, and does not predict when pods are scheduled.
@@ -108,14 +106,14 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 
     \b
     Examples:
-      mlgen doctor                 # this machine and the cluster
+      mlgen doctor                 # only the cluster
       mlgen doctor job.yaml        # before kubectl apply
       mlgen doctor jobs/ -n vision
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live.doctor import examine, has_missing, page
 
     jobs = _jobs(files, values) if files else []
-    sections = checked(lambda: examine(_cluster(), jobs, __version__, values["kube_version"]))
+    sections = checked(lambda: examine(_cluster(), jobs, values["kube_version"]))
     write_page(page(sections))
     if has_missing(sections):
         sys.exit(1)
@@ -123,13 +121,6 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 
 @click.command("status", cls=Command)
 @files
-@click.option(
-    "-w",
-    "--watch",
-    is_flag=True,
-    help="Show a live table until all jobs have ended. Without a terminal, print a line for each"
-    " change.",
-)
 @click.option(
     "-o",
     "--output",
@@ -143,7 +134,7 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 @rendering
 @as_jobset
 @reporting
-def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> None:
+def status(files: tuple[str, ...], form: str, **values: Any) -> None:
     """Show the state of the jobs in FILES.
 
     For each job, print its state, its progress, its conditions and the replicas of each role. For
@@ -152,7 +143,7 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
 
     The progress requires runPolicy.progress in the job file.
 
-    For the outcome of training, run mlgen wait.
+    To follow the jobs until they have ended, run mlgen wait.
 
     \b
     Exit status:
@@ -162,29 +153,19 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
     \b
     Examples:
       mlgen status job.yaml           # conditions, roles, pods that do not run
-      mlgen status job.yaml --watch   # until training has ended
       mlgen status jobs/ -n vision    # all jobs in a folder
+      watch mlgen status job.yaml     # a live table
       mlgen status job.yaml -o json | jq '.[0].progress'
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live import watch as watching
+    from mlgen.live.status import documents, page, states_of
 
-    if watch and form == "json":
-        raise click.UsageError("--watch and -o json are mutually exclusive")
     jobs = _jobs(files, values)
-    if not watch:
-        states = checked(lambda: watching.states(_cluster(), jobs))
-        present = [each for each in states if each.phase != "NotFound"]
-        if form == "json":
-            _print(json.dumps(watching.documents(states), indent=2))
-        elif present:
-            _print(watching.page(present, time.time()))
-    elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        plain = click.get_current_context().meta["mlgen.color"] == "never"
-        screen = watching.Screen(sys.stdout, color=not (plain or os.environ.get("NO_COLOR")))
-        states = checked(lambda: screen.show(watching.poll(_cluster(), jobs, screen.tell)))
-    else:
-        looks = watching.poll(_cluster(), jobs, _tell)
-        states = checked(lambda: watching.print_changes(looks, _print))
+    states = checked(lambda: states_of(_cluster(), jobs))
+    present = [each for each in states if each.phase != "NotFound"]
+    if form == "json":
+        _print(json.dumps(documents(states), indent=2))
+    elif present:
+        _print(page(present, time.time()))
     if _missing(jobs, states):
         sys.exit(1)
 
@@ -213,8 +194,8 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
     "-f",
     "--follow",
     is_flag=True,
-    help="Print new lines until the replica or training has ended, including after restarts in a"
-    " new pod. Print the peers that a pod waits for on stderr.",
+    help="Print new lines until the replica or training has ended, also after restarts. Print the"
+    " peers that a pod waits for on stderr.",
 )
 @click.option(
     "-p",
@@ -312,13 +293,13 @@ def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> Non
       mlgen wait job.yaml --timeout 8h       # exits with 124 after 8 hours
       mlgen wait jobs/ && mlgen delete jobs/ --yes
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live.watch import wait
+    from mlgen.live.status import wait
 
     jobs = _jobs(files, values)
-    states, status = checked(lambda: wait(_cluster(), jobs, _tell, timeout))
-    if states:
-        _missing(jobs, states)
-    sys.exit(status)
+    end = checked(lambda: wait(_cluster(), jobs, _tell, timeout))
+    if end.states:
+        _missing(jobs, end.states)
+    sys.exit(end.status)
 
 
 @click.command("delete", cls=Command)

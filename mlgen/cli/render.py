@@ -63,9 +63,8 @@ def _folder(_context: click.Context, _: click.Parameter, incomplete: str) -> "li
     default="-",
     metavar="FILE|DIR",
     type=FILE,
-    help="Write to FILE instead of stdout, after everything has succeeded. For an existing folder,"
-    " or a name that ends with /, write one file per object, and remove outdated files of earlier"
-    " renders.",
+    help="Write to FILE instead of stdout, after everything has succeeded. For a folder, or a name"
+    " that ends with /, write one file per object, and remove outdated files of earlier renders.",
 )
 @click.option(
     "--check",

@@ -16,6 +16,7 @@ from mlgen.cli._options import (
     kube_version,
     no_config,
     only_jobs,
+    output,
     rendering,
     reporting,
     strict,
@@ -83,7 +84,7 @@ def validate(files: tuple[str, ...], **values: Any) -> None:
     "--program",
     is_flag=True,
     help="Print the source of the supervisors in FILES, which are rendered manifests, and whether"
-    " it is exactly the program of this mlgen.",
+    " it is that of this mlgen.",
 )
 @rendering
 @supervisor
@@ -129,19 +130,10 @@ def show(
     "--format",
     "form",
     type=click.Choice(["mermaid", "dot", "svg"]),
-    help="Print a Mermaid flowchart, a Graphviz graph, or an SVG image. Default: determined by the"
-    " file extension of --output, else mermaid. svg requires the Graphviz program dot. Its versions"
-    " draw the same graph slightly differently.",
+    help="Print a Mermaid flowchart, a Graphviz graph, or an SVG image, which requires the Graphviz"
+    " program dot. Default: from the extension .mmd, .dot or .svg of --output, else mermaid.",
 )
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    metavar="FILE",
-    type=FILE,
-    help="Write to FILE instead of stdout. The file extension determines the format: .mmd, .dot or"
-    " .svg.",
-)
+@output
 @rendering
 @supervisor
 @as_jobset

@@ -235,7 +235,7 @@ def schema(kind: str | None, kube_version: "KubeVersion", *, config: bool) -> No
 
 
 @click.command("completion", cls=Command)
-@click.argument("shell", type=click.Choice(["bash", "fish", "powershell", "zsh"]))
+@click.argument("shell", type=click.Choice(["bash", "fish", "zsh"]))
 def completion(shell: str) -> None:
     """Print a script for command completion in a shell.
 
@@ -246,13 +246,7 @@ def completion(shell: str) -> None:
       eval "$(mlgen completion bash)"        # add this line to ~/.bashrc
       eval "$(mlgen completion zsh)"         # add this line to ~/.zshrc, after compinit
       mlgen completion fish > ~/.config/fish/completions/mlgen.fish
-      mlgen completion powershell >> $PROFILE
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from click.shell_completion import get_completion_class
+    from click.shell_completion import shell_complete
 
-    shell_class = get_completion_class(shell)
-    if shell_class is None:  # PowerShell came with click 8.5
-        raise click.ClickException(
-            f"completion for {shell} needs click 8.5 or later: pip install -U click"
-        )
-    click.echo(shell_class(main, {}, "mlgen", "_MLGEN_COMPLETE").source())
+    shell_complete(main, {}, "mlgen", "_MLGEN_COMPLETE", f"{shell}_source")

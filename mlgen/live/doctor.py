@@ -1,4 +1,4 @@
-"""mlgen doctor: check this machine and the cluster for everything that jobs need.
+"""mlgen doctor: check the cluster for everything that jobs need.
 
 The result of a check is a row with a level, a subject and a hint. The texts are in
 `schemas/kubernetes/doctor.json`.
@@ -12,10 +12,8 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 """
 
 import json
-import platform
 import re
 import shlex
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from shlex import quote
@@ -36,8 +34,6 @@ from mlgen.resources import table
 from mlgen.result import Rendered
 
 DATA: dict[str, Any] = table("kubernetes/doctor")
-
-TOOL_SECONDS = 10.0
 
 DNS = "kube-system"
 """The namespace of the cluster's DNS, except in OpenShift:
@@ -143,33 +139,31 @@ def has_missing(sections: Iterable[Section]) -> bool:
     return any(each.level == "missing" for _, rows in sections for each in rows)
 
 
-def examine(
-    kubectl: Kubectl, jobs: Sequence[Rendered], version: str, target: KubeVersion
-) -> list[Section]:
-    """Return the rows about this machine and the cluster, and about each job.
+def examine(kubectl: Kubectl, jobs: Sequence[Rendered], target: KubeVersion) -> list[Section]:
+    """Return the rows about the cluster, and about each job.
 
     Args:
         kubectl: reads the cluster.
-        jobs: the jobs to check; () to check only the machine and the cluster.
-        version: the version of mlgen.
+        jobs: the jobs to check; () to check only the cluster, with its optional APIs.
         target: the version of Kubernetes that manifests are rendered for.
 
     Raises:
         KubectlError: kubectl fails unexpectedly.
     """
-    rows = [] if jobs else list(programs(version))
+    rows: list[Row] = []
+    sections: list[Section] = [("the cluster", rows)]
     try:
         rows += versions(kubectl, target)
     except KubectlError as error:
         if error.cause == "missing":
-            return [("this machine", [*rows, row("no kubectl", message=error.message)])]
-        if error.cause not in NO_SERVER:
+            rows.append(row("no kubectl", message=error.message))
+        elif error.cause in NO_SERVER:
+            hint = CAUSES[error.cause]["hint"]
+            rows.append(row("no server", message=error.message, hint=hint))
+        else:
             raise
-        rows.append(row("no server", message=error.message, hint=CAUSES[error.cause]["hint"]))
-    title = "the cluster" if jobs else "this machine and the cluster"
-    sections = [(title, rows)]
     if has_missing(sections):
-        return [("this machine and the cluster", rows)]
+        return sections
     # Every user may read this list. It includes all custom resources.
     outcome = kubectl.outcome("api-resources", "-o", "name")
     if not outcome.stdout.strip():  # it also fails if one aggregated API does not respond
@@ -214,26 +208,6 @@ def _of_job(
     if patient.exists:
         yield from quotas(patient)
         yield from dry_run(patient)
-
-
-def programs(version: str) -> Iterator[Row]:
-    """Yield a row for mlgen and for each tool other than kubectl."""
-    yield row("mlgen", version=version, python=platform.python_version())
-    for tool in DATA["tools"]:
-        found = _version(tool["command"])
-        yield row("tool" if found else "no tool", version=found, **tool)
-
-
-def _version(command: Sequence[str]) -> str:
-    """Return the first line of a command's output; "" if it fails."""
-    try:
-        process = subprocess.run(  # noqa: S603 - one of the table
-            command, capture_output=True, text=True, check=False, timeout=TOOL_SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    lines = process.stdout.strip().splitlines()
-    return lines[0].strip() if lines and not process.returncode else ""
 
 
 def versions(kubectl: Kubectl, target: KubeVersion) -> list[Row]:

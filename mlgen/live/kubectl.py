@@ -30,13 +30,15 @@ TIMEOUT = "--request-timeout=60s"
 LEAST = 2.0
 """Seconds that kubectl gets after the deadline, for a last read."""
 
-PROMPT_SECONDS = 1.0
-"""Seconds after which a first response is late. Then mlgen also reads the kubeconfig, within the
-same time, so that a message contains the address of the API server."""
-
 CONTACT_SECONDS = 4.0
 """Seconds until the first response of the API server, which may need a credential plugin. kubectl
-does not bound a plugin, so it is then stopped. A command therefore fails within five seconds."""
+does not bound a plugin, so it is then stopped."""
+
+CONFIG_SECONDS = 1.0
+"""Seconds to read the address of the API server afterwards, for the message."""
+
+STOP_SECONDS = 1.0
+"""Seconds that kubectl gets to end. Then it is killed."""
 
 SILENCE = 20.0
 """Seconds without a line after which `Kubectl.lines` yields None."""
@@ -138,19 +140,15 @@ class Kubectl:
         if self.contacted.is_set():
             return
         seconds = min(CONTACT_SECONDS, max(self.left, LEAST))
-        end, server = time.monotonic() + seconds, ""
         limit = f"--request-timeout={CONTACT_SECONDS:.0f}s"
         with self._started("get", "--raw", "/version", limit) as process:
-            outcome = _ended(process, min(seconds, PROMPT_SECONDS))
-            if outcome is None:  # read the address meanwhile
-                server = self._server()
-                outcome = _ended(process, max(end - time.monotonic(), 0.0))
+            outcome = _ended(process, seconds)
         if outcome and outcome.is_answer:
             self.contacted.set()
         elif outcome and outcome.cause != "unreachable":
             raise failure(outcome)
         else:
-            server = server or self._server()
+            server = self._server()
             message = f"cannot reach the API server {server}".rstrip()
             reason = outcome.message if outcome else "it does not respond"
             cause = "no contact" if server else "no context"
@@ -161,7 +159,7 @@ class Kubectl:
         """Return the address of the API server and its context; "" if there is no context."""
         path = "jsonpath={.clusters[0].cluster.server} of the context {.current-context}"
         with self._started("config", "view", "--minify", "-o", path) as process:
-            outcome = _ended(process, PROMPT_SECONDS)
+            outcome = _ended(process, CONFIG_SECONDS)
         if outcome is None:
             return f"of the context {self.context}" if self.context else "of the current context"
         return "" if outcome.status else outcome.stdout.strip()
@@ -170,7 +168,7 @@ class Kubectl:
     def _started(
         self, *words: str, namespace: str | None = None
     ) -> "Generator[subprocess.Popen[str]]":
-        """Start kubectl, and kill it at the end if it still runs.
+        """Start kubectl, and stop it at the end if it still runs.
 
         Raises:
             KubectlError: kubectl cannot be started.
@@ -182,13 +180,17 @@ class Kubectl:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                errors="replace",
             )
         except OSError as error:
-            raise _not_installed(error) from None
+            raise KubectlError(f"kubectl cannot be run: {error.strerror}", "missing") from None
         with process:
             try:
                 yield process
             finally:
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(STOP_SECONDS)
                 process.kill()
 
     def text(self, *words: str, namespace: str | None = None, stdin: str | None = None) -> str:
@@ -236,30 +238,15 @@ class Kubectl:
             KubectlError: kubectl is not installed, or failed (raised after the last line).
         """
         self._contact()
-        command = self.command(*words, namespace=namespace)
-        try:
-            process = subprocess.Popen(  # noqa: S603 - kubectl from the user's PATH
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-            )
-        except OSError as error:
-            raise _not_installed(error) from None
         found: queue.Queue[str] = queue.Queue(maxsize=1000)
-        with process:
-            try:
-                threading.Thread(target=_read, args=(process, found), daemon=True).start()
-                while (text := _next(found)) != "":
-                    yield text and text.rstrip("\n")
-                # kubectl writes an error only when it ends.
-                errors = process.communicate()[1]
-                if process.returncode:
-                    raise failure(Outcome(process.returncode, "", errors))
-            finally:
-                process.terminate()
+        with self._started(*words, namespace=namespace) as process:
+            threading.Thread(target=_read, args=(process, found), daemon=True).start()
+            while (text := _next(found)) != "":
+                yield text and text.rstrip("\n")
+            # kubectl writes an error only when it ends.
+            errors = process.communicate()[1]
+            if process.returncode:
+                raise failure(Outcome(process.returncode, "", errors))
 
 
 def _ended(
@@ -312,10 +299,6 @@ def parsed(text: str) -> list[Object]:
 def failure(outcome: Outcome) -> KubectlError:
     """Return the exception for a failed run."""
     return KubectlError(f"kubectl failed: {outcome.message}", outcome.cause)
-
-
-def _not_installed(error: OSError) -> KubectlError:
-    return KubectlError(f"kubectl cannot be run: {error.strerror}", "missing")
 
 
 def identity(item: Any) -> Object:

@@ -19,16 +19,12 @@ from mlgen.output.yaml import yaml_text
 from mlgen.problems import MlgenError, did_you_mean
 from mlgen.reference import fields, rules
 from mlgen.reference.fields import Field
-from mlgen.resources import table
 from mlgen.result import Options, Rendered
 from mlgen.topology import INDEX, PEERS, PodField, Role, Topology, Wait
 
 WIDTH = 100
 MARGIN = 4
 """Columns of the margin of sections. `WIDTH` is the columns of a page."""
-
-MENTIONS = 8
-"""A word that more fields mention is a usual word, or a misspelled name."""
 
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
@@ -65,9 +61,6 @@ def page(topic: str = "", *, recursive: bool = False) -> str:
     except LookupError as error:
         names = [*frameworks.names(), *rules.codes(), *every]
         hint = did_you_mean(topic, names, cutoff=0.75)
-        mentions = "" if "." in topic else _mentions(topic)
-        if mentions:
-            return mentions
         if "." in topic or not hint:
             raise
         message = f'there is no field, framework, problem code or rule "{topic}"; {hint}'
@@ -79,21 +72,6 @@ def topics(incomplete: str) -> list[str]:
     """Return the topics of `mlgen explain` that can complete an incomplete one."""
     found = [*frameworks.names(), *rules.codes(), *rules.by_name()]
     return [*found, *fields.paths(incomplete, fields.roles())]
-
-
-def _mentions(word: str) -> str:
-    """Return the page of a word in descriptions of fields, or of a variable; "" if unknown."""
-    whole = re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE)
-    named = [field for field in fields.every() if whole.search(field.description)]
-    setters = [
-        row.partition("-")[0]
-        for row, variables in table("frameworks/variables").items()
-        if isinstance(variables, dict) and word in variables
-    ]
-    owners = [name for name in dict.fromkeys(setters) if name in frameworks.names()]
-    if not owners and not 0 < len(named) <= MENTIONS:
-        return ""
-    return _filled("word.txt", word=word, named=named, owners=owners)
 
 
 def _filled(template: str, **values: Any) -> str:

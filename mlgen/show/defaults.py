@@ -6,7 +6,7 @@ The result renders to the same manifests, byte for byte.
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen import frameworks
 from mlgen.documents.document import Document
@@ -34,11 +34,19 @@ PATCH = "template"
 own template."""
 
 
+class Default(NamedTuple):
+    """A value that the job file omits: its path below `spec` or in its role, and its source."""
+
+    path: ValuePath
+    value: Any
+    source: str
+
+
 def whole(rendered: Rendered) -> str:
     """Return the job file of a job with all defaults, each with a comment."""
     document = rendered.document
     data: Values = copy.deepcopy(document.data)
-    sources: dict[ValuePath, str] = dict(_settings(document))
+    sources: dict[ValuePath, str] = dict(_overrides(document))
     spec = data["spec"]
     for path, value, source in (*_of_spec(rendered, spec), *_of_roles(rendered, spec)):
         _put(spec, path, value)
@@ -88,7 +96,7 @@ def _note(line: ValuePath, notes: list[tuple[ValuePath, str]]) -> str:
     )
 
 
-def _settings(document: Document) -> Iterator[tuple[ValuePath, str]]:
+def _overrides(document: Document) -> Iterator[tuple[ValuePath, str]]:
     """Yield the path and source of each value from --set or mlgen.toml."""
     own, keys = document.place(()).file, document.keys
     # A mapping that a setting has created around its value has a place, but no key.
@@ -116,29 +124,31 @@ def _in_order(values: Values, of_schema: Mapping[str, Any]) -> Values:
     return dict(sorted(values.items(), key=lambda item: order.get(item[0], len(order))))
 
 
-def _of_spec(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any, str]]:
-    """Yield the path, value and source of each default outside of the roles."""
+def _of_spec(rendered: Rendered, spec: Values) -> Iterator[Default]:
+    """Yield each default outside of the roles."""
     properties = schema.base()["properties"]["spec"]["properties"]
     together = any(role.gang for role in rendered.topology.roles)
     scheduling = spec.get("scheduling", {})
     if "gang" not in scheduling and rendered.job.scheduling.gang != Scheduling.gang:
-        yield ("scheduling", "gang"), rendered.job.scheduling.gang, "default with queue"
-        spec = {**spec, "scheduling": {**scheduling, "gang": rendered.job.scheduling.gang}}
+        gang = rendered.job.scheduling.gang
+        yield Default(("scheduling", "gang"), gang, "default with queue")
+        spec = {**spec, "scheduling": {**scheduling, "gang": gang}}
     idle = () if together else [("runPolicy", *path) for path in GANG_BOUNDS]
     for name in properties:
         value = spec.get(name)
         if name in OPEN or (isinstance(value, dict) and name not in ("roles", "options")):
             object_defaults = _of_object((name,), properties[name], value or {})
-            yield from (each for each in object_defaults if each[0] not in idle)
+            yield from (each for each in object_defaults if each.path not in idle)
     framework = frameworks.get(rendered.job.framework)
     for name, option in frameworks.options(rendered.job.framework).items():
         is_open = "default" in option and name not in rendered.job.options
         if is_open and _applies(rendered, name, option["default"]):
-            yield ("options", name), option["default"], f"default of {framework.title}"
+            source = f"default of {framework.title}"
+            yield Default(("options", name), option["default"], source)
     if rendered.topology.supervised and "giveUpAfter" not in spec.get("runPolicy", {}):
         policy = properties["runPolicy"]["properties"]["giveUpAfter"]
         object_defaults = _of_object(("runPolicy", "giveUpAfter"), policy, {})
-        yield from (each for each in object_defaults if each[0] not in idle)
+        yield from (each for each in object_defaults if each.path not in idle)
 
 
 def _applies(rendered: Rendered, name: str, value: Any) -> bool:
@@ -150,18 +160,18 @@ def _applies(rendered: Rendered, name: str, value: Any) -> bool:
 
 def _of_object(
     path: ValuePath, of_schema: Mapping[str, Any], values: Mapping[str, Any]
-) -> Iterator[tuple[ValuePath, Any, str]]:
+) -> Iterator[Default]:
     """Yield each default of an object, and of its inner objects that the job file contains."""
     for name, reference in of_schema.get("properties", {}).items():
         field = schema.resolved(reference, schema.base())
         if name not in values and "default" in field:
-            yield (*path, name), field["default"], DEFAULT
+            yield Default((*path, name), field["default"], DEFAULT)
         elif isinstance(values.get(name), dict):
             yield from _of_object((*path, name), field, values[name])
 
 
-def _of_roles(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any, str]]:
-    """Yield the path, value and source of each field that a role does not set itself."""
+def _of_roles(rendered: Rendered, spec: Values) -> Iterator[Default]:
+    """Yield each field that a role does not set itself."""
     fields = schema.base()["definitions"]["role"]["properties"]
     shared = {name: spec[name] for name in fields if name in spec and name != PATCH}
     idle = {role.name for role in rendered.job.roles.values() if role.without_gpus}
@@ -171,29 +181,28 @@ def _of_roles(rendered: Rendered, spec: Values) -> Iterator[tuple[ValuePath, Any
             if field in MERGED:
                 own = role.get(field, {})
                 yield from (
-                    ((*path, field, key), entry, SHARED)
+                    Default((*path, field, key), entry, SHARED)
                     for key, entry in value.items()
                     if key not in own
                 )
             elif field not in role and not (field == "resources" and name in idle):
-                yield (*path, field), value, SHARED
+                yield Default((*path, field), value, SHARED)
         present = {*role, *shared}
-        for field, value, source in _of_role(rendered, name, fields):
-            if field not in present:
-                yield (*path, field), value, source
+        for each in _of_role(rendered, name, fields):
+            if each.path[0] not in present:
+                yield each._replace(path=(*path, *each.path))
 
 
-def _of_role(
-    rendered: Rendered, name: str, fields: Mapping[str, Any]
-) -> Iterator[tuple[str, Any, str]]:
-    """Yield the field, value and source of a role's defaults from the schema and the framework."""
+def _of_role(rendered: Rendered, name: str, fields: Mapping[str, Any]) -> Iterator[Default]:
+    """Yield a role's defaults from the schema and the framework."""
     definitions = schema.base()["definitions"]
     for field, of_schema in fields.items():
         target = schema.resolved(of_schema, schema.base())
         if "default" in target and field != "mainContainer":
-            yield field, target["default"], DEFAULT
+            yield Default((field,), target["default"], DEFAULT)
     main = rendered.job.roles[name].main_container if name in rendered.job.roles else MAIN
-    yield "mainContainer", main, DEFAULT if main == MAIN else "the only container of the template"
+    source = DEFAULT if main == MAIN else "the only container of the template"
+    yield Default(("mainContainer",), main, source)
     roles = rendered.topology.roles
     role = next((r for r in roles if name in (r.name, r.spec.name, *r.merged)), None)
     if role is None:
@@ -202,11 +211,12 @@ def _of_role(
     if role.restart in definitions["restartPolicy"]["enum"]:
         together = role.restarts_together and not role.serves
         value = "Always" if role.serves else role.restart
-        yield "restartPolicy", value, "default, in restartScope" if together else source
+        of_policy = "default, in restartScope" if together else source
+        yield Default(("restartPolicy",), value, of_policy)
     if role.port is not None:
-        yield "port", role.port, source
+        yield Default(("port",), role.port, source)
     if not role.spec.command and not role.spec.args:
         if role.command:
-            yield "command", list(role.command), source
+            yield Default(("command",), list(role.command), source)
         if role.args:
-            yield "args", list(role.args), source
+            yield Default(("args",), list(role.args), source)

@@ -6,9 +6,9 @@ role, is from the podFailurePolicy and limits of the rendered Jobs, as in the Jo
 roles that restart together, from the supervisor's plan (`mlgen/runtime/failures.py`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlgen import checks
 from mlgen.checks.pods import with_jobs, workloads
@@ -37,7 +37,6 @@ def page(rendered: Rendered) -> str:
     rows, plan = groups(rendered), supervisor.plan(topology, objects, version)
     if not (topology.supervised or topology.job.jobset):
         plan = plan._replace(crashes=0, image_seconds=0, pending_seconds=0)
-    ends = endings(topology, rows, plan)
     deciding = list(_deciding(topology))
     anyone = topology.decides == "any"
     joined = " or ".join(deciding) if anyone else named(deciding)
@@ -58,12 +57,10 @@ def page(rendered: Rendered) -> str:
         ),
         deciding=joined,
         one_decides="replicas" not in joined and (anyone or len(deciding) == 1),
-        exits=ends.table,
-        events=ends.sentences,
+        exits=endings(topology, rows, plan),
         lasting=list(dict.fromkeys(r.name for r in topology.roles if r.serves or r.endless)),
         plan=plan,
         starts={role.name: _start(role) for role in topology.roles if role.orders},
-        states=" or ".join(ending_states(topology, plan)),
         status=status_name(topology.job.name),
         reads_jobs=len(plan.jobs) > supervisor.MANY_JOBS,
         needs=[
@@ -177,20 +174,9 @@ TopologyAffinityError, UnexpectedAdmissionError (pkg/kubelet/lifecycle/predicate
 OOM = f"out of memory ({KILLED})"
 DEADLINE = "past its deadline"
 
-WORDS = {
-    DISRUPTED: "any disruption",
-    REJECTED: "rejection by the kubelet",
-    DEADLINE: "the deadline",
-}
-"""The words for events in a sentence."""
-
 DONE = "done"
 
 JOB_FAILS, ROLE_FAILS = "job fails", "role fails"
-RESTARTS = ("new pod", "restarts in place", "all restart")
-"""The start of a cell if replicas run again. Cells with `… restart together` also mean this."""
-
-
 _Outcomes = Mapping[int | str, tuple[str, ...]]
 """The effects of an exit code or event, one for each group."""
 
@@ -227,20 +213,11 @@ class _Case:
         return spec
 
 
-class Endings(NamedTuple):
-    """The effects of a replica's end.
+def endings(topology: Topology, groups: Sequence[Group], plan: Plan) -> list[tuple[str, ...]]:
+    """Return the effects of a replica's end as a table.
 
-    Attributes:
-        table: a heading, and a row for each way in which a replica can end. A column for each role.
-        sentences: the events that restart replicas, and the events that end the job.
-    """
-
-    table: list[tuple[str, ...]]
-    sentences: str
-
-
-def endings(topology: Topology, groups: Sequence[Group], plan: Plan) -> Endings:
-    """Return the effects of a replica's end.
+    The first row is a heading. Each other row is a way in which a replica can end. Each column is a
+    role.
 
     Args:
         topology: the job's topology.
@@ -249,13 +226,8 @@ def endings(topology: Topology, groups: Sequence[Group], plan: Plan) -> Endings:
     """
     cases = [_Case(topology, group, plan) for group in groups]
     events = (0, *CODES, OOM, DISRUPTED, REJECTED, DEADLINE)
-    outcomes = {event: tuple(_cell(case, event) for case in cases) for event in events}
-    ends = [*_events(cases, outcomes, _is_end), *ending_states(topology, plan, cases)]
-    restarts = _events(cases, outcomes, _is_restart)
-    return Endings(
-        _table_of_endings(cases, outcomes),
-        f"Restarts after: {'; '.join(restarts) or 'nothing'}."
-        f" Ends after: {'; '.join(ends) or 'nothing'}.",
+    return _table_of_endings(
+        cases, {event: tuple(_cell(case, event) for case in cases) for event in events}
     )
 
 
@@ -371,54 +343,3 @@ def _role_fails(case: _Case) -> str:
     if role.tolerates_failure or not (role.decides or watched):
         return "role fails, job continues"
     return ROLE_FAILS if role.decides and topology.decides == "any" else JOB_FAILS
-
-
-def _events(
-    cases: Sequence[_Case], outcomes: _Outcomes, leads: Callable[[str], bool]
-) -> Iterator[str]:
-    """Yield the events in whose cells `leads` is true, as text: `any failure of ps`."""
-    by_roles: dict[tuple[str, ...], list[int | str]] = {}
-    for event in (*CODES, *WORDS):
-        cells = zip(cases, outcomes[event], strict=True)
-        roles = tuple(case.group.name for case, cell in cells if leads(cell))
-        by_roles.setdefault(roles, []).append(event)
-    for roles, events in by_roles.items():
-        numbers = [event for event in events if isinstance(event, int)]
-        plural = "" if len(numbers) == 1 else "s"
-        parts = [f"exit code{plural} {spans(numbers, '-')}"] if numbers else []
-        parts += [word for event, word in WORDS.items() if event in events]
-        if len(numbers) == len(CODES) and REJECTED in events:
-            parts = ["any failure", *(part for part in parts[1:] if part != WORDS[REJECTED])]
-        if roles:
-            every = len(roles) == len(cases)
-            yield " or ".join(parts) + ("" if every else f" of {named(roles)}")
-
-
-def _is_restart(cell: str) -> bool:
-    return cell.startswith(RESTARTS) or " restart together" in cell
-
-
-def _is_end(cell: str) -> bool:
-    return cell.partition(" after ")[0] in (JOB_FAILS, ROLE_FAILS)
-
-
-def ending_states(topology: Topology, plan: Plan, cases: Sequence[_Case] = ()) -> list[str]:
-    """Return the pod states in which the supervisor ends the job, as text.
-
-    Args:
-        topology: the job's topology.
-        plan: the supervisor's plan.
-        cases: groups whose limits of restarts are added to the text.
-    """
-    ending = [c for c in cases if not c.group.role.serves and _is_end(_role_fails(c))]
-    limits = [(case.spec.get("backoffLimit", 0), case.group.name) for case in ending]
-    together = [case for case in cases if case.group.role.restarts_together]
-    text = template_text(
-        "show/ends.txt",
-        limits=[(limit, name) for limit, name in limits if 0 < limit < INT32_MAX],
-        together=bool(together),
-        scope=f" of {together[0].scope}" if together and together[0].scope else "",
-        plan=plan,
-        serves=any(role.always_restarts for role in topology.roles),
-    )
-    return text.splitlines()

@@ -27,6 +27,7 @@ from measure import (
 )
 
 from mlgen.objects.supervisor import archive
+from mlgen.runtime.plan import Plan
 
 JOB = ROOT / "fixtures/tensorflow-ps.yaml"
 RESOURCE = ROOT / "fixtures/resources/kubeflow-tfjob-v1.yaml"

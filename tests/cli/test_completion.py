@@ -1,7 +1,7 @@
 """Shell completion: the completed words, and the scripts for each shell."""
 
 import pytest
-from click.shell_completion import BashComplete, get_completion_class
+from click.shell_completion import BashComplete
 from click.testing import CliRunner
 from support import ROOT
 
@@ -33,7 +33,7 @@ def test_commands():
 def test_options_and_their_values():
     assert complete("render job.yaml --form") == ["--format"]
     assert complete("render --format ") == ["yaml", "json"]
-    assert complete("completion p") == ["powershell"]
+    assert complete("completion f") == ["fish"]
     assert complete("render --check ") == ["<dir>"]
     assert complete("init pyt") == ["pytorch"]
     assert complete("schema JobS") == ["JobSet"]
@@ -109,25 +109,3 @@ def test_a_script(shell):
     assert 0 == result.exit_code
     assert SHELLS[shell] in result.stdout
     assert f"_MLGEN_COMPLETE={shell}_complete" in result.stdout
-
-
-def test_the_script_for_powershell():
-    """Supported since click 8.5."""
-    result = CliRunner().invoke(main, ["completion", "powershell"])
-
-    if get_completion_class("powershell") is None:
-        assert (1, "") == (result.exit_code, result.stdout)
-        assert result.stderr == (
-            "Error: completion for powershell needs click 8.5 or later: pip install -U click\n"
-        )
-    else:
-        assert "Register-ArgumentCompleter -Native -CommandName mlgen" in result.stdout
-
-
-def test_the_script_for_powershell_needs_a_later_click(monkeypatch):
-    monkeypatch.setattr("click.shell_completion.get_completion_class", lambda _name: None)
-
-    result = CliRunner().invoke(main, ["completion", "powershell"])
-
-    assert (1, "") == (result.exit_code, result.stdout)
-    assert result.stderr.startswith("Error: completion for powershell needs click 8.5")

@@ -130,7 +130,7 @@ def test_standard_input_is_not_there_for_the_next_command(terminal):
 
 WRITING = """
 import os, signal, sys
-from mlgen.cli._process import terminable
+from mlgen.cli import terminable
 from mlgen.output.files import write
 
 def texts():

@@ -1,7 +1,6 @@
 """`mlgen doctor`: a cluster that meets all needs of a job, and clusters that do not."""
 
 import json
-import platform
 from pathlib import Path
 
 import pytest
@@ -263,26 +262,11 @@ def test_rights_to_look_at_a_job(healthy, run):
     assert text in run("doctor", "needs.yaml")[1]
 
 
-def test_without_files_it_looks_at_this_machine(healthy, run, monkeypatch, tmp_path, snapshot):  # noqa: ARG001
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(platform, "python_version", lambda: "3.11.7")
-    for name, text in (("helm", "echo v3.18.4+gabc"), ("argocd", "exit 1")):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-
+def test_without_files_it_looks_at_the_cluster(healthy, run, snapshot):  # noqa: ARG001
     status, stdout, _ = run("doctor")
 
     assert 0 == status
     assert snapshot == stdout
-
-
-def test_a_program_that_hangs(monkeypatch, tmp_path):
-    (tmp_path / "helm").write_text("#!/bin/sh\nexec /bin/sleep 600\n")
-    (tmp_path / "helm").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(doctor, "TOOL_SECONDS", 0.05)
-
-    assert "not installed" in next(x for x in doctor.programs("1") if x.subject == "helm").text
 
 
 def test_an_api_server_that_lists_no_resources(healthy, run):

@@ -131,7 +131,7 @@ LIVE = [
 ]
 """Commands that contact the cluster."""
 
-FLAGS = {"logs": ["--follow", "--previous"], "status": ["--watch"], "delete": ["--claims"]}
+FLAGS = {"logs": ["--follow", "--previous"], "delete": ["--claims"]}
 """Their options that change what they request."""
 
 EACH = [
@@ -171,8 +171,7 @@ def test_a_command_without_a_cluster_ends_at_once(program, monkeypatch, words, c
     folder = program('echo "$@" >> "${0%/*}/calls"; echo https://a of the context b', contact)
     seconds = 0.5 if "sleep" in contact else 60.0  # a busy machine starts a program slowly
     monkeypatch.setattr(module, "CONTACT_SECONDS", seconds)
-    monkeypatch.setattr(module, "PROMPT_SECONDS", 60.0)
-    monkeypatch.setattr("mlgen.live.doctor.programs", lambda _: [])
+    monkeypatch.setattr(module, "CONFIG_SECONDS", 60.0)
     job = str(ROOT / "fixtures/pytorch-static.yaml")
 
     result = CliRunner().invoke(main, [job if word == "JOB" else word for word in words])

@@ -119,55 +119,29 @@ AGAIN = " with less than 1h of running between them"
 
 
 @pytest.mark.parametrize(
-    ("settings", "restarts", "ends"),
+    ("settings", "failures"),
     [
-        (
-            [ALL],
-            "any failure or any disruption",
-            f"{MORE}; {IN_A_ROW}",
-        ),
-        (
-            [ALL, (("spec", "restartPolicy"), "ExitCode")],
-            "exit codes 128-255 or any disruption or rejection by the kubelet",
-            f"exit codes 1-127; {MORE}; {IN_A_ROW}",
-        ),
-        (
-            [ALL, (("spec", "retryableExitCodes"), [42])],
-            "exit codes 42, 137, 143 or any disruption or rejection by the kubelet",
-            f"exit codes 1-41, 43-136, 138-142, 144-255; {MORE}; {IN_A_ROW}",
-        ),
-        (
-            [
-                ALL,
-                (("spec", "restartPolicy"), "Never"),
-                ((*POLICY, "backoffResetSeconds"), 0),
-                ((*POLICY, "backoffLimit"), 1),
-                ((*POLICY, "giveUpAfter", "startFailures"), 0),
-            ],
-            "exit codes 137, 143 or any disruption or rejection by the kubelet",
-            "exit codes 1-136, 138-142, 144-255; more than 1 failure",
-        ),
-        (
-            [ALL, ((*POLICY, "backoffLimit"), 0)],
-            "any disruption",
-            "any failure",
-        ),
-        ([], "any disruption", "any failure"),
-        (
-            [(("spec", "restartPolicy"), "OnFailure")],
-            "any failure or any disruption",
-            "more than 6 failures of worker",
-        ),
+        ([ALL], [MORE, IN_A_ROW]),
+        ([ALL, ((*POLICY, "giveUpAfter", "startFailures"), 0)], [MORE]),
+        ([ALL, ((*POLICY, "backoffLimit"), 1)], [MORE.replace("6 failures", "1 failure")]),
+        ([ALL, ((*POLICY, "backoffLimit"), 0)], []),
     ],
 )
-def test_the_events_that_restart_replicas_and_that_end_the_job(settings, restarts, ends):
+def test_the_failures_after_which_the_supervisor_ends_the_job(settings, failures):
     job = rendered("pytorch-torchrun", settings=tuple(settings))
 
-    (line,) = [each for each in show.text([job]).splitlines() if "Restarts after:" in each]
-    again = "" if ((*POLICY, "backoffResetSeconds"), 0) in settings else AGAIN
-    bound = f"; more than 1,000 disruptions{again}; a container that cannot be created for 6h"
-    bound = bound if ALL in settings else ""
-    assert line.strip() == f"Restarts after: {restarts}. Ends after: {ends}{bound}."
+    lines = [each.strip() for each in show.text([job]).splitlines() if "  ends the job" in each]
+    assert lines == [
+        *(f"ends the job after {each}" for each in failures),
+        f"ends the job after more than 1,000 disruptions{AGAIN}",
+        "ends the job if a container cannot be created for 6h",
+    ]
+
+
+def test_failures_count_forever_without_a_reset():
+    job = rendered("pytorch-torchrun", settings=(ALL, ((*POLICY, "backoffResetSeconds"), 0)))
+
+    assert "  ends the job after more than 6 failures\n" in show.text([job])
 
 
 @pytest.mark.parametrize(
