@@ -1,6 +1,7 @@
 """Rules about the start and the end of a job, and about its gang scheduler.
 
-Waits, deadlines, success and cleanup; fields, queues and placement of the scheduler.
+They compare waits, deadlines, success, cleanup, queues and placement. The lists of rules about a
+whole job are also here.
 """
 
 from collections.abc import Iterable, Iterator

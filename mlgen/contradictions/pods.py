@@ -1,7 +1,7 @@
-"""Rules about the pods of a job and their network.
+"""Rules about the pods of a job and about their network.
 
-Names, volumes, containers, variables and GPUs; the cluster's domain, ports on the nodes, RDMA and
-clients of the supervisor.
+They compare names, volumes, containers, variables, GPUs, the cluster's domain, ports on the nodes
+and RDMA.
 """
 
 import re

@@ -7,7 +7,7 @@ from mlgen.contradictions.lifecycle import of_jobs, of_run_policy, unknown_role
 from mlgen.jobfile.model import GANG_BOUNDS, GiveUpAfter, is_below, written
 from mlgen.launch.line import Line, lines_of
 from mlgen.problems import Problem, error, warning
-from mlgen.shell import is_shell, program, sequence
+from mlgen.shell import is_shell, program
 from mlgen.topology import Topology
 
 OWN_LIMITS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
@@ -439,7 +439,7 @@ def no_sigterm(topology: Topology) -> Iterator[Problem]:
         for patch in spec.container_patches:
             is_prepared = is_prepared and not (patch.get("lifecycle") or {}).get("preStop")
         script = lines.scripts[0]
-        commands = [words for words, _ in sequence(script.text) or ()] if is_prepared else []
+        commands = [words for words, _ in script.sequence] if is_prepared else []
         last = Line(tuple(commands[-1])) if commands else None
         shell = next((word for word in lines.words if is_shell(word)), "sh")
         if not last or not last.trains or (program(shell) == "bash" and ">" not in script.text):

@@ -17,6 +17,7 @@ from mlgen.frameworks._planner import Planner, variables
 from mlgen.jobfile.model import RoleSpec, TrainingJob, written
 from mlgen.kubernetes.quantity import parse
 from mlgen.launch.line import lines_of
+from mlgen.launch.role import contradicted
 from mlgen.topology import ConfigFiles, Mount, Right
 
 MAIN = ("python", "-m", "elasticdl.python.master.main")
@@ -63,7 +64,7 @@ def lay_out(planner: Planner) -> None:
         own = str(job.roles[name].replicas) if name in job.roles else ""
         value = str(arguments.get(count, own))
         if own and value != own:
-            message = f'{count} is "{value}", but in this job, it must be {own}'
+            message = contradicted(count, value, own)
             path, hint = ("options", "arguments", count), "remove it: mlgen sets it"
             planner.report(path, message, hint, code="launch", warn=True)
     if planner.collector.problems:

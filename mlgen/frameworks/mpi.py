@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from mlgen.frameworks._planner import Planner, RoleFields, Viewer, variables
-from mlgen.jobfile.model import RoleSpec, TrainingJob
+from mlgen.jobfile.model import RoleSpec, TrainingJob, is_below
 from mlgen.launch.line import lines_of, ssh_port
-from mlgen.launch.mpi import per_worker
+from mlgen.launch.mpi import implementation, per_worker
 from mlgen.launch.role import users_of
 from mlgen.topology import (
     ConfigFiles,
@@ -83,7 +83,7 @@ def lay_out(
         launcher,
         decides=True,
         # In Hydra, workers connect to the launcher by its host name without a domain.
-        aliases={} if _implementation(job) == "OpenMPI" else {f"{job.name}-launcher-0": 0},
+        aliases={} if implementation(job) == "OpenMPI" else {f"{job.name}-launcher-0": 0},
         **of_launcher,
     )
     planner.add(worker, serves=True, max_replicas=most, **of_worker)
@@ -124,13 +124,9 @@ def _hostfile(planner: Planner) -> str:
     names = list(reachable(planner, "worker", job.roles["worker"].replicas))
     if job.options.get("runLauncherAsWorker"):
         names = [*reachable(planner, "launcher", 1), *names]
-    separator = " slots=" if _implementation(job) == "OpenMPI" else ":"
+    separator = " slots=" if implementation(job) == "OpenMPI" else ":"
     slots = per_worker(job)
     return "".join(f"{name}{separator}{slots}\n" for name in names)
-
-
-def _implementation(job: TrainingJob) -> str:
-    return str(job.options.get("implementation", "OpenMPI"))
 
 
 def _kubectl_exec(planner: Planner, most: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -185,14 +181,14 @@ def _agent_waits(job: TrainingJob) -> bool:
     """
     launcher = job.roles["launcher"]
     programs = [launch.program for launch in lines_of(launcher).launches]
-    is_open_mpi = _implementation(job) == "OpenMPI"
+    is_open_mpi = implementation(job) == "OpenMPI"
     return is_open_mpi and programs == ["mpirun"] and launcher.wait_for is None
 
 
 def _env(job: TrainingJob, attempts: str = "") -> dict[str, str | PodField]:
     """Return mpirun's variables; `attempts` is ssh's number of attempts, "" for kubectl exec."""
     transport = "ssh" if attempts else "kubectl-exec"
-    row = f"mpi-{transport}-{_implementation(job)}"
+    row = f"mpi-{transport}-{implementation(job)}"
     return variables(row, slots=per_worker(job), attempts=attempts)
 
 
@@ -281,14 +277,13 @@ def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
 
     def mounts_of(spec: RoleSpec) -> tuple[Mount, ...]:
         """Return the mounts of a main container. Mounts of the user take precedence."""
-        used = _mount_paths(spec)
         is_assigned = job.helpers.run_as_user == "Cluster" or any(users_of(job, spec))
         names = ("config", "passwd") if is_assigned else ("config",)
         files = {name: SYSTEM_FILES[name] for name in names}
         own = (
             Mount(keys, path, file=name)
             for name, path in files.items()
-            if not any(f"{path}/".startswith(f"{other}/") for other in used)
+            if not any(is_below(f"{path}/", other) for other in spec.mount_paths)
         )
         return (auth, Mount(keys, _ssh_folder(job)), *own)
 
@@ -309,11 +304,3 @@ def _ssh(planner: Planner) -> tuple[dict[str, Any], dict[str, Any]]:
         "each": setup,
         "mounts": mounts_of(worker) + ((scripts,) if _reads_our_configuration(job) else ()),
     }
-
-
-def _mount_paths(spec: RoleSpec) -> list[str]:
-    """Return the paths at which the job file mounts volumes into a role's training container."""
-    mounts = [*spec.volumes.values()]
-    for patch in spec.container_patches:
-        mounts += patch.get("volumeMounts") or []
-    return [str(mount["mountPath"]).rstrip("/") for mount in mounts]

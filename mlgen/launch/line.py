@@ -8,7 +8,7 @@ sets.
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -375,10 +375,6 @@ class Line:
             is_read = before in SOURCES or is_shell(before)
             if before in ("", "exec") or (word.endswith(".sh") and not is_read):
                 yield word
-
-    def after(self, index: int) -> "Line":
-        """Return the command without the words before an index."""
-        return replace(self, words=self.words[index:], paths=self.paths[index:])
 
     def _named(self, start: int) -> tuple[str, int] | None:
         """Return the launcher that starts at an index, and the index after its name; else None."""

@@ -12,6 +12,11 @@ from mlgen.rules import Rules
 from mlgen.shell import is_python
 
 
+def implementation(job: TrainingJob) -> str:
+    """Return the MPI implementation of a job: `OpenMPI`, `MPICH` or `Intel`."""
+    return str(job.options.get("implementation", "OpenMPI"))
+
+
 def per_worker(job: TrainingJob) -> int:
     """Return the number of slots of each worker.
 
@@ -198,7 +203,7 @@ def needs_ssh(slots: Slots) -> Iterator[Problem]:
     """
     launch, job = slots.launch, slots.job
     if launch.program == "horovodrun":
-        is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
+        is_open_mpi = implementation(job) == "OpenMPI"
         needs = not is_open_mpi and not _is_local(launch) and "np" in launch.options
     elif re.search(r"(ssh|rsh)$", launch.options.get("mca_plm_rsh_agent", "")):
         needs = True
@@ -347,7 +352,7 @@ def other_processes(slots: Slots) -> Iterator[Problem]:
     hint = f"write -np {available}, or change {option} or replicas"
     # Another order, such as one process per host, can use hosts that would be idle.
     alone = len(launches) == 1 and launch.launcher.orders.keys().isdisjoint(launch.options)
-    if used > slots.hosts and job.options.get("implementation", "OpenMPI") == "OpenMPI":
+    if used > slots.hosts and implementation(job) == "OpenMPI":
         # An MPIJob of v1 does not specify which MPI implementation its image contains.
         is_certain = not job.converted or {"implementation", "transport"} & {*job.options}
         room = f"room for {available}" if per_host else counted(available, "slot")
@@ -477,8 +482,7 @@ def root_refused(launched: Launched) -> Iterator[Problem]:
           worker: {}
     """
     raw, spec, job = launched.raw, launched.spec, launched.job
-    is_open_mpi = job.options.get("implementation", "OpenMPI") == "OpenMPI"
-    if raw.program != "mpirun" or spec.name != "launcher" or not is_open_mpi:
+    if raw.program != "mpirun" or spec.name != "launcher" or implementation(job) != "OpenMPI":
         return
     allowed = "allow_run_as_root" in raw.options or "ALLOW_RUN_AS_ROOT" in repr(spec)
     if 0 in users_of(job, spec) and not (allowed or spec.may_have_more_env):

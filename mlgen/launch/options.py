@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from mlgen.jobfile.model import is_below
 from mlgen.launch.line import LAUNCHERS, Launcher, lines_of
+from mlgen.launch.mpi import implementation
 from mlgen.launch.role import (
     JobRole,
     Launched,
@@ -165,7 +166,7 @@ def other_implementation(launched: Launched) -> Iterator[Problem]:
           worker: {}
     """
     raw, job = launched.raw, launched.job
-    own = job.options.get("implementation", "OpenMPI")
+    own = implementation(job)
     for written in raw.written.values() if "launcher" in job.roles else ():
         name = written.lstrip("-").replace("-", "_")
         others = [each for each, names in raw.launcher.only.items() if name in names]

@@ -18,7 +18,7 @@ from mlgen.launch.line import COMMANDS, Launch, Lines, lines_of
 from mlgen.problems import Code, Problem, ValuePath, error
 from mlgen.rules import Rules
 from mlgen.shell import is_python, is_shell
-from mlgen.topology import INDEX, INDEX_NAME, PodField, Role, Topology
+from mlgen.topology import INDEX, INDEX_NAME, PodField, Topology
 
 VARIABLES = COMMANDS["variables"]
 
@@ -100,7 +100,9 @@ class JobRole:
     def __init__(self, topology: Topology, spec: RoleSpec) -> None:
         self.topology, self.job = topology, topology.job
         self.spec, self.name = spec, spec.name
-        self.roles = roles_of(topology, spec.name)
+        self.roles = [
+            role for role in topology.roles if spec.name in (role.spec.name, *role.merged)
+        ]
         self.env: Mapping[str, Any] = self.roles[0].env if self.roles else {}
         self.lines: Lines = lines_of(spec)
         self.variables = variables_of(spec)
@@ -446,18 +448,6 @@ and the rules look for numbers and addresses."""
 def differs(text: str) -> bool:
     """Return True for a value that differs between pods. False if a shell computes it."""
     return bool(re.search(DIFFERENT, text)) and not re.search(COMPUTED, text)
-
-
-def missing_in(text: str, values: Mapping[str, str]) -> list[str]:
-    """Return the names of variables in a text that have no value and no default."""
-    matches = re.finditer(REFERENCE, text)
-    names = [match[1] or match[2] or match[4] for match in matches if match[3] is None]
-    return [name for name in names if name not in values]
-
-
-def roles_of(topology: Topology, name: str) -> list[Role]:
-    """Return the topology's roles for a role of the job file; none for pods that others create."""
-    return [role for role in topology.roles if name in (role.spec.name, *role.merged)]
 
 
 def users_of(job: TrainingJob, spec: RoleSpec) -> list[int | None]:

@@ -6,7 +6,7 @@ from itertools import dropwhile
 
 from mlgen.launch.line import COMMANDS, LAUNCHERS, PROGRAMS, Line, lines_of
 from mlgen.launch.role import JobRole, Launched, of_launchers, of_remote, of_roles, of_scripts
-from mlgen.problems import Problem
+from mlgen.problems import Problem, ValuePath
 from mlgen.shell import (
     cut,
     has_carriage_returns,
@@ -16,8 +16,8 @@ from mlgen.shell import (
     unclosed,
 )
 
-VARIABLE = r"\$\{?([A-Z]+_[A-Z0-9_]+)\b(?!:?[-+=?])"
-"""A variable in a script, unless it has a default."""
+VARIABLE = r"\$\{?([A-Z]+_[A-Z0-9_]+)\b"
+"""A variable in a script."""
 
 NAME, OWN = r"\b([A-Z]+_[A-Z0-9_]+)", r"\b([A-Z]+_[A-Z0-9_]+):?[-+=?]"
 """A variable anywhere in a script, and one that it sets, or that has a default."""
@@ -85,7 +85,10 @@ def line_ends(role: JobRole) -> Iterator[Problem]:
         command: [bash, -c, "cd /code\npython train.py\n"]
         roles: {worker: {}}
     """
-    paths = {script.path: None for script in role.lines.scripts if "\r\n" in script.text}
+    paths = dict[ValuePath, None]()
+    for script in role.lines.scripts:
+        if "\r\n" in script.text:
+            paths[script.path] = None
     for name, volume in role.spec.volumes.items():
         for file, text in (volume.get("files") or {}).items():
             if has_carriage_returns(file, text):
@@ -213,12 +216,13 @@ def batch_program(role: JobRole) -> Iterator[Problem]:
         command: [bash, -c, "if command -v srun; then srun hostname; else python train.py; fi"]
         roles: {worker: {}}
     """
-    if not any(re.search(PROGRAM_TESTS, script.text) for script in role.lines.scripts):
-        for line in role.lines.lines:
-            system = COMMANDS["system_programs"].get(line.program)
-            if system:
-                message = f"{line.program} needs {system}, which pods do not have"
-                yield role.error(line.path, message, f"remove {line.program}")
+    for line in role.lines.lines:
+        system = COMMANDS["system_programs"].get(line.program)
+        if system:
+            if any(re.search(PROGRAM_TESTS, script.text) for script in role.lines.scripts):
+                return
+            message = f"{line.program} needs {system}, which pods do not have"
+            yield role.error(line.path, message, f"remove {line.program}")
 
 
 @of_roles
@@ -395,8 +399,8 @@ def _starts_script(line: Line, index: int) -> bool:
     """Return True if a word is python or a launcher, and a Python script follows it."""
     name = program(line.words[index])
     named = is_python(name) or any(name == each[0] for each in PROGRAMS)
-    rest = line.after(index) if named else None
-    return bool(rest and rest.trains and any(word.endswith(".py") for word in rest.words))
+    words = line.words[index:] if named else ()
+    return any(word.endswith(".py") for word in words) and Line(words).trains
 
 
 @of_roles

@@ -17,13 +17,13 @@ from mlgen.launch.role import (
     COMPUTED,
     LOOPS,
     NNODES,
+    REFERENCE,
     VARIABLES,
     JobRole,
     Launched,
     contradicted,
     differs,
     expanded,
-    missing_in,
     of_all_roles,
     of_options,
     of_roles,
@@ -571,8 +571,10 @@ def unset_variable(role: JobRole) -> Iterator[Problem]:
         if not any(is_python(word) or program(word) in LAUNCHERS for word in words):
             continue
         for index, text in enumerate(words):
-            for name in missing_in(text, role.values) if "$" in text and " " not in text else ():
-                if name not in VARIABLES:
+            for match in re.finditer(REFERENCE, text) if " " not in text else ():
+                name = match[1] or match[2] or match[4]
+                has_value = match[3] is not None or name in role.values
+                if has_value or name not in VARIABLES:
                     continue
                 flag = text if text.startswith("-") else words[index - 1]
                 option = flag.partition("=")[0].lstrip("-").replace("-", "_")
