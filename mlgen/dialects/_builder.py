@@ -165,8 +165,7 @@ class Builder:
     @property
     def namespace_option(self) -> str:
         """The option of kubectl and mlgen for the namespace of the job; "" for none."""
-        namespace = self.resource.get("metadata", "namespace").value
-        return f" -n {quote(str(namespace))}" if namespace else ""
+        return namespace_option(self.resource.get("metadata", "namespace").value)
 
     @property
     def gang(self) -> str:
@@ -488,6 +487,11 @@ def _is_own(name: str, value: Any) -> bool:
     if name != "resources":
         return False
     return any(map(is_gpu, (*value, *value.get("requests", ()), *value.get("limits", ()))))
+
+
+def namespace_option(namespace: object) -> str:
+    """Return the option of kubectl and mlgen for a namespace; "" for none."""
+    return f" -n {quote(str(namespace))}" if namespace else ""
 
 
 def no_ssh_keys(operator: str, secret: str, option: str) -> tuple[str, str]:

@@ -233,10 +233,15 @@ class ReplicatedJob(Builder):
             "add a Master with replicas: 1, and reduce the replicas of Worker by 1",
         )
 
+    @property
+    def leaders(self) -> list[str]:
+        """The roles of a TFJob that determine its outcome by default."""
+        return [name for name in ("chief", "master") if name in self.replica_types]
+
     def write_all_workers(self) -> None:
         """Write the successPolicy AllWorkers of a TFJob without a chief or master."""
         policy = self.spec.get("successPolicy")
-        if policy.value == "AllWorkers" and "worker" in self.roles:
+        if policy.value == "AllWorkers" and "worker" in self.roles and not self.leaders:
             self.put(("successPolicy", "role"), policy, "worker")
             self.put(("successPolicy", "replicas"), policy, "All")
 
