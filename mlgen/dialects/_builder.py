@@ -565,27 +565,19 @@ class Dialect:
         kinds: the subclasses of `Builder`, by apiVersion and kind. The custom resource conforms to
             the schema in `schemas/resources`.
         groups: the API groups that only this operator uses. An unknown kind in them is an error.
-        merge: how custom resources are merged with a part. None if they stand alone.
+        find: returns the document of another kind to which a custom resource refers, from all
+            documents of the kinds `parts` in the input. It raises `MlgenError` if there is none.
+            None if custom resources stand alone.
+        merged: returns the resource of another dialect that a custom resource and that document
+            are merged to. Both conform to their schemas.
         parts: the kinds that are merged into others, and are not rendered themselves.
     """
 
     kinds: Mapping[tuple[str, str], Callable[[Field], Builder]]
     groups: tuple[str, ...] = ()
-    merge: "Merge | None" = None
+    find: Callable[[Document, Iterable[Document], Collector], Document] | None = None
+    merged: "Callable[[Document, Document, Collector], Merged] | None" = None
     parts: frozenset[tuple[str, str]] = frozenset()
-
-
-class Merge(NamedTuple):
-    """How a custom resource is merged with a document of another kind, to which it refers.
-
-    Attributes:
-        find: returns that document, from the resource and from all documents of the kinds `parts`
-            in the input. It raises `MlgenError` if there is none.
-        merged: returns the resource of another dialect. Both documents conform to their schemas.
-    """
-
-    find: Callable[[Document, Iterable[Document], Collector], Document]
-    merged: Callable[[Document, Document, Collector], "Merged"]
 
 
 class Merged(NamedTuple):

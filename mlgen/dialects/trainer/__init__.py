@@ -12,7 +12,7 @@ continues with it, so pods keep their host names. Sources, in kubeflow/trainer v
 from functools import partial
 from typing import Any
 
-from mlgen.dialects._builder import Builder, Dialect, Merge, Merged
+from mlgen.dialects._builder import Builder, Dialect, Merged
 from mlgen.dialects.trainer import policies, runtimes
 from mlgen.dialects.trainer.checks import check
 from mlgen.dialects.trainer.job import (
@@ -181,6 +181,7 @@ def _finish(job: TrainJob, builder: Builder) -> None:
 DIALECT = Dialect(
     groups=("trainer.kubeflow.org",),
     kinds={(runtimes.VERSION, kind): Builder for kind in ("TrainJob", *runtimes.KINDS)},
-    merge=Merge(runtimes.find, _merged),
+    find=runtimes.find,
+    merged=_merged,
     parts=frozenset((runtimes.VERSION, kind) for kind in runtimes.KINDS),
 )
