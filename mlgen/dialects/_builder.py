@@ -32,6 +32,10 @@ class Field(NamedTuple):
         """Return a value within this one. Its `value` is None if it does not exist."""
         return Field(value_at(self.value, steps), (*self.path, *steps))
 
+    def or_unset(self) -> "Field":
+        """Return this value. An empty text counts as not set."""
+        return Field(None, self.path) if self.value == "" else self
+
     def fields(self) -> Iterator[tuple[str, "Field"]]:
         """Yield the fields of a mapping with their names. None counts as empty."""
         return ((name, self.get(name)) for name in self.value or {})
@@ -277,6 +281,21 @@ class Builder:
         """
         if source:
             self.collector.add(Problem(source.path, message, code, hint))
+
+    def warn_of_gang(self, source: Field, owner: str, hint: str) -> None:
+        """Warn that a gang has no known scheduler.
+
+        Args:
+            source: what requests the gang.
+            owner: whose configuration names the scheduler.
+            hint: how to name it.
+        """
+        self.warn(
+            source,
+            f"gang scheduling is not rendered: {owner} configuration names the scheduler, "
+            "but this resource does not",
+            hint,
+        )
 
     def refuse_both(self, source: Field, *names: str, hint: str = "remove one of them") -> None:
         """Report a value that must not be set together with others.

@@ -281,8 +281,7 @@ class ReplicatedJob(Builder):
         """Return a field of the run policy from its place in this version. "" is not set."""
         spec = self.spec
         places = [spec.get("runPolicy", name), spec.get("RunPolicy", name), spec.get(name)]
-        first = next((value for value in places if value), places[0])
-        return Field(None, first.path) if first.value == "" else first
+        return next((value for value in places if value), places[0]).or_unset()
 
     def write_run_policy(self) -> None:
         """Write the policies of the whole job, from `runPolicy` or from `spec` itself."""
@@ -336,10 +335,9 @@ class ReplicatedJob(Builder):
             for replica_type in self.replica_types.values()
         } - {None, "", "default-scheduler"}
         if not schedulers:
-            self.warn(
+            self.warn_of_gang(
                 policy,
-                "gang scheduling is not rendered: the operator's configuration names the "
-                "scheduler, but this resource does not",
+                "the operator's",
                 "set schedulerName in the templates, or pass --set spec.scheduling.gang=volcano",
             )
             return

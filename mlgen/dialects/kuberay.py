@@ -298,14 +298,11 @@ class RayBuilder(Builder):
         scheduler = labels.get("ray.io/scheduler-name")
         if scheduler.value == "volcano":
             self.put(("scheduling", "gang"), scheduler)
-            self.put(("scheduling", "queue"), labels.get("volcano.sh/queue-name"))
-            priority = labels.get("ray.io/priority-class-name")
-            self.put(("scheduling", "priorityClassName"), priority)
+            self.copy(labels, ("scheduling",), **FACTS["volcano"])
         elif (enabled := labels.get("ray.io/gang-scheduling-enabled")).value == "true":
-            self.warn(
+            self.warn_of_gang(
                 enabled,
-                "gang scheduling is not rendered: KubeRay's configuration names the scheduler, "
-                "but this resource does not",
+                "KubeRay's",
                 "pass --set spec.scheduling.gang=coscheduling, or another scheduler",
             )
 

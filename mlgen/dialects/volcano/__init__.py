@@ -47,10 +47,10 @@ def write_scheduling(job: Job) -> None:
     The operator's default is Volcano's scheduler. In a cluster without it, pods would stay pending.
     """
     spec = job.spec
-    queue, priority = _non_empty(spec.get("queue")), _non_empty(spec.get("priorityClassName"))
+    queue, priority = spec.get("queue").or_unset(), spec.get("priorityClassName").or_unset()
     job.put(("scheduling", "priorityClassName"), priority)
     names = [task.pod.get("schedulerName") for task in job.running]
-    named = map(_non_empty, (spec.get("schedulerName"), *names))
+    named = (name.or_unset() for name in (spec.get("schedulerName"), *names))
     scheduler = next(filter(None, named), Field(None))
     least, pods = job.min_available, sum(task.replicas for task in job.tasks)
     if scheduler.value != DEFAULT and (scheduler or queue):
@@ -85,11 +85,6 @@ def write_scheduling(job: Job) -> None:
     _write_placement(job)
 
 
-def _non_empty(name: Field) -> Field:
-    """Return a name. An empty name counts as not set."""
-    return name if name.value else Field(None, name.path)
-
-
 def _write_placement(job: Job) -> None:
     """Write the tier of the HyperNodes, and warn about placement rules that are not rendered.
 
@@ -99,7 +94,7 @@ def _write_placement(job: Job) -> None:
     network, is_gang = job.spec.get("networkTopology"), job.gang == VOLCANO
     if network:
         tier = network.get("highestTierAllowed")
-        tier = tier if tier.value is not None else _non_empty(network.get("highestTierName"))
+        tier = tier if tier.value is not None else network.get("highestTierName").or_unset()
         mode = "preferred" if network.get("mode").value == "soft" else "required"
         if is_gang and tier.value is not None:
             job.put(("scheduling", "topology", "tier"), tier)
