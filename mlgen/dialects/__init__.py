@@ -1,8 +1,8 @@
 """Dialects convert the custom resources of operators to TrainingJobs, one module per operator.
 
-A dialect module defines `DIALECT`, a `Dialect`. It does not handle Kubernetes objects or YAML text:
-it reads values of the custom resource from a `Builder`, and writes values of the TrainingJob to it.
-Modules with a leading underscore are helpers.
+A dialect module defines `DIALECT`, a `Dialect`, with a subclass of `Builder` for each kind. It does
+not handle Kubernetes objects or YAML text: it reads values of the custom resource, and writes
+values of the TrainingJob. Modules with a leading underscore are helpers.
 """
 
 import pkgutil
@@ -46,7 +46,7 @@ KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
 """The API group of files that kustomize reads. Flux uses kustomize.toolkit.fluxcd.io."""
 
 MERGED_GROUPS = ("trainer.kubeflow.org",)
-"""The API groups of custom resources that refer to other documents: see `Dialect.merge`."""
+"""The API groups of custom resources that refer to other documents: see `Dialect.find`."""
 
 HEADLESS = re.compile(r"""\bclusterIP["']?\s*:\s*["']?None\b""")
 """A headless Service in a text. A job renders a Service of its own name."""
@@ -78,8 +78,9 @@ def kinds() -> dict[tuple[str, str], str]:
     return {key: name for name in names() for key in get(name).kinds}
 
 
+@cache
 def schema(version: str, name: str) -> dict[str, Any]:
-    """Return the JSON Schema of the custom resources of a kind.
+    """Return the JSON Schema of the custom resources of a kind. Callers must not change it.
 
     Args:
         version: the apiVersion.
@@ -88,10 +89,6 @@ def schema(version: str, name: str) -> dict[str, Any]:
     from mlgen.dialects._schemas import resource_schema
 
     return resource_schema(kinds()[version, name], version, name)
-
-
-_schema = cache(schema)
-"""The same, cached: callers must not change the result."""
 
 
 def editor_schema(name: str, kube_version: "KubeVersion") -> dict[str, Any]:
@@ -318,7 +315,7 @@ def native(document: Document) -> tuple[Document | None, list[Problem]]:
     if is_part(document):
         return None, _unused(document)
     if (version, name) in kinds():
-        return _converted(document, version, name)
+        return _converted(document)
     problem = _misspelt(version, name) or _of_kustomize(version, name)
     if problem:
         raise MlgenError([document.located(problem)])
@@ -383,22 +380,20 @@ def _known() -> dict[tuple[str, str], str]:
     return {**kinds(), **WRAPPERS, (API_VERSION, KIND): ""}
 
 
-def _converted(document: Document, version: str, name: str) -> tuple[Document, list[Problem]]:
-    """Return the TrainingJob of a custom resource with this apiVersion and kind, and warnings."""
+def _converted(document: Document) -> tuple[Document, list[Problem]]:
+    """Return the TrainingJob of a custom resource, and warnings."""
     from mlgen.dialects._builder import Field
 
-    collector, dialect = Collector(), get(kinds()[version, name])
-    document = _valid(document, version, name, collector)
-    merged = None
-    if dialect.merge:
-        part = dialect.merge.find(document, _parts(document, dialect.parts), collector)
-        part = _valid(part, part.data["apiVersion"], part.data["kind"], collector)
-        merged = dialect.merge.merged(document, part, collector)
-        document = merged.document
+    collector, merged = Collector(), None
+    dialect = get(kinds()[_key(document)])
+    document = _valid(document, collector)
+    if dialect.find and dialect.merged:
+        part = dialect.find(document, _parts(document, dialect.parts), collector)
+        merged = dialect.merged(document, _valid(part, collector), collector)
         collector.raise_errors()
-        version, name = document.data["apiVersion"], document.data["kind"]
-        document = _valid(document, version, name, collector)
-    builder = get(kinds()[version, name]).kinds[version, name](Field(document.data))
+        document = _valid(merged.document, collector)
+        dialect = get(kinds()[_key(document)])
+    builder = dialect.kinds[_key(document)](Field(document.data))
     if not builder.collector.has_errors:
         builder.write()
         if merged:
@@ -408,7 +403,7 @@ def _converted(document: Document, version: str, name: str) -> tuple[Document, l
     return builder.finish(document), list(collector.problems)
 
 
-def _valid(document: Document, version: str, name: str, collector: Collector) -> Document:
+def _valid(document: Document, collector: Collector) -> Document:
     """Return a custom resource without duplicate keys and null fields.
 
     Raises:
@@ -419,7 +414,7 @@ def _valid(document: Document, version: str, name: str, collector: Collector) ->
     collector.extend(duplicates)
     further = invalid_templates(document)
     with collector.catch():
-        require_valid(document, _schema(version, name), further)
+        require_valid(document, schema(*_key(document)), further)
     collector.raise_errors()
     return document
 

@@ -31,6 +31,10 @@ class Field(NamedTuple):
         """Return a value within this one. Its `value` is None if it does not exist."""
         return Field(value_at(self.value, steps), (*self.path, *steps))
 
+    def or_unset(self) -> "Field":
+        """Return this value. An empty text counts as not set."""
+        return Field(None, self.path) if self.value == "" else self
+
     def fields(self) -> Iterator[tuple[str, "Field"]]:
         """Yield the fields of a mapping with their names. None counts as empty."""
         return ((name, self.get(name)) for name in self.value or {})
@@ -164,8 +168,7 @@ class Builder:
     @property
     def namespace_option(self) -> str:
         """The option of kubectl and mlgen for the namespace of the job; "" for none."""
-        namespace = self.resource.get("metadata", "namespace").value
-        return f" -n {quote(str(namespace))}" if namespace else ""
+        return namespace_option(self.resource.get("metadata", "namespace").value)
 
     @property
     def gang(self) -> str:
@@ -277,6 +280,21 @@ class Builder:
         """
         if source:
             self.collector.add(Problem(source.path, message, code, hint))
+
+    def warn_of_gang(self, source: Field, owner: str, hint: str) -> None:
+        """Warn that a gang has no known scheduler.
+
+        Args:
+            source: what requests the gang.
+            owner: whose configuration names the scheduler.
+            hint: how to name it.
+        """
+        self.warn(
+            source,
+            f"gang scheduling is not rendered: {owner} configuration names the scheduler, "
+            "but this resource does not",
+            hint,
+        )
 
     def refuse_both(self, source: Field, *names: str, hint: str = "remove one of them") -> None:
         """Report a value that must not be set together with others.
@@ -489,6 +507,11 @@ def _is_own(name: str, value: Any) -> bool:
     return any(map(is_gpu, (*value, *value.get("requests", ()), *value.get("limits", ()))))
 
 
+def namespace_option(namespace: object) -> str:
+    """Return the option of kubectl and mlgen for a namespace; "" for none."""
+    return f" -n {quote(str(namespace))}" if namespace else ""
+
+
 def no_ssh_keys(operator: str, secret: str, option: str) -> tuple[str, str]:
     """Return the warning that a Secret with SSH keys is missing, and the command that creates it.
 
@@ -560,27 +583,19 @@ class Dialect:
         kinds: the subclasses of `Builder`, by apiVersion and kind. The custom resource conforms to
             the schema in `schemas/resources`.
         groups: the API groups that only this operator uses. An unknown kind in them is an error.
-        merge: how custom resources are merged with a part. None if they stand alone.
+        find: returns the document of another kind to which a custom resource refers, from all
+            documents of the kinds `parts` in the input. It raises `MlgenError` if there is none.
+            None if custom resources stand alone.
+        merged: returns the resource of another dialect that a custom resource and that document
+            are merged to. Both conform to their schemas.
         parts: the kinds that are merged into others, and are not rendered themselves.
     """
 
     kinds: Mapping[tuple[str, str], Callable[[Field], Builder]]
     groups: tuple[str, ...] = ()
-    merge: "Merge | None" = None
+    find: Callable[[Document, Iterable[Document], Collector], Document] | None = None
+    merged: "Callable[[Document, Document, Collector], Merged] | None" = None
     parts: frozenset[tuple[str, str]] = frozenset()
-
-
-class Merge(NamedTuple):
-    """How a custom resource is merged with a document of another kind, to which it refers.
-
-    Attributes:
-        find: returns that document, from the resource and from all documents of the kinds `parts`
-            in the input. It raises `MlgenError` if there is none.
-        merged: returns the resource of another dialect. Both documents conform to their schemas.
-    """
-
-    find: Callable[[Document, Iterable[Document], Collector], Document]
-    merged: Callable[[Document, Document, Collector], "Merged"]
 
 
 class Merged(NamedTuple):

@@ -233,10 +233,15 @@ class ReplicatedJob(Builder):
             "add a Master with replicas: 1, and reduce the replicas of Worker by 1",
         )
 
+    @property
+    def leaders(self) -> list[str]:
+        """The roles of a TFJob that determine its outcome by default."""
+        return [name for name in ("chief", "master") if name in self.replica_types]
+
     def write_all_workers(self) -> None:
         """Write the successPolicy AllWorkers of a TFJob without a chief or master."""
         policy = self.spec.get("successPolicy")
-        if policy.value == "AllWorkers" and "worker" in self.roles:
+        if policy.value == "AllWorkers" and "worker" in self.roles and not self.leaders:
             self.put(("successPolicy", "role"), policy, "worker")
             self.put(("successPolicy", "replicas"), policy, "All")
 
@@ -276,8 +281,7 @@ class ReplicatedJob(Builder):
         """Return a field of the run policy from its place in this version. "" is not set."""
         spec = self.spec
         places = [spec.get("runPolicy", name), spec.get("RunPolicy", name), spec.get(name)]
-        first = next((value for value in places if value), places[0])
-        return Field(None, first.path) if first.value == "" else first
+        return next((value for value in places if value), places[0]).or_unset()
 
     def write_run_policy(self) -> None:
         """Write the policies of the whole job, from `runPolicy` or from `spec` itself."""
@@ -331,10 +335,9 @@ class ReplicatedJob(Builder):
             for replica_type in self.replica_types.values()
         } - {None, "", "default-scheduler"}
         if not schedulers:
-            self.warn(
+            self.warn_of_gang(
                 policy,
-                "gang scheduling is not rendered: the operator's configuration names the "
-                "scheduler, but this resource does not",
+                "the operator's",
                 "set schedulerName in the templates, or pass --set spec.scheduling.gang=volcano",
             )
             return

@@ -1,9 +1,9 @@
 """The JSON Schemas of custom resources, from `schemas/resources/<dialect>.json`.
 
 In these files, `kinds` contains the schema of `spec` by apiVersion and kind. A `$ref` refers to a
-definition in the same file or another one. As in the schema of a CRD, a schema with `properties` is
-that of an object, and the object has no other fields, unless `additionalProperties` is true. Only
-the dialect uses the other keys of its file.
+definition in the same file or another one. As in the schema of a CRD, an object with `properties`
+has no other fields, unless `additionalProperties` is true. The `type` of a schema with `properties`
+or `items` is omitted. Only the dialect uses the other keys of its file.
 """
 
 import json
@@ -137,12 +137,14 @@ def _inlined(node: Any, file: str, kept: str) -> dict[str, Any]:
 
 
 def _closed(node: Any) -> Any:
-    """Return a part of a file in which an object with `properties` has no other fields."""
+    """Return a part of a file with `type`, and with no other fields than `properties`."""
     if isinstance(node, list):
         return [*map(_closed, node)]
     if not isinstance(node, dict):
         return node
-    closed = {"type": "object", "additionalProperties": False} if "properties" in node else {}
+    closed: dict[str, Any] = {"type": "array"} if "items" in node else {}
+    if "properties" in node:
+        closed = {"type": "object", "additionalProperties": False}
     return closed | {name: _closed(part) for name, part in node.items()}
 
 

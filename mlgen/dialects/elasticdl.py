@@ -92,8 +92,7 @@ class ElasticAIJob(Builder):
 
     def take(self, name: str) -> Field:
         """Remove and return an argument. An empty value counts as not set."""
-        argument = self.rest.pop(name, NOTHING)
-        return argument if argument.value != "" else Field(None, argument.path)
+        return self.rest.pop(name, NOTHING).or_unset()
 
     def one_of(self, block_field: Field, name: str) -> Field:
         """Return a field of a block, or an argument if the field is not set."""

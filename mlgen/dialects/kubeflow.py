@@ -61,11 +61,9 @@ class KubeflowJob(ReplicatedJob):
 
     def _write_tensorflow(self) -> None:
         """Write the deciding role and the options of a TFJob."""
-        leaders = [name for name in ("chief", "master") if name in self.replica_types]
-        if len(leaders) > 1:
+        if len(self.leaders) > 1:
             self.refuse_both(self.replica_types["master"], "Chief", "Master")
-        if not leaders:
-            self.write_all_workers()
+        self.write_all_workers()
         self.copy(self.spec, ("options",), "enableDynamicWorker")
         if sum(role.get("replicas", 1) for role in self.roles.values()) > 1:
             self.drop_overwritten(self.rules.overwritten)

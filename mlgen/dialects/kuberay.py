@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlgen.dialects._builder import ENDLESS, Builder, Dialect, Field
 from mlgen.dialects._schemas import read
@@ -21,10 +21,8 @@ from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.kubernetes.quantity import parse
 from mlgen.launch.line import container_lines
+from mlgen.problems import ValuePath
 from mlgen.shell import split
-
-if TYPE_CHECKING:
-    from mlgen.problems import ValuePath
 
 FACTS = read("kuberay.json")
 
@@ -49,6 +47,7 @@ class RayBuilder(Builder):
     """A RayCluster, or a RayJob with its cluster.
 
     Attributes:
+        at: the path of the cluster in the resource.
         cluster: the fields of the cluster.
         head: of its head.
         service: the name of the head's Service.
@@ -56,9 +55,12 @@ class RayBuilder(Builder):
         port: the port on which the head listens.
     """
 
-    def __init__(self, resource: Field, cluster: Field) -> None:
+    at: ValuePath = ("spec",)
+
+    def __init__(self, resource: Field) -> None:
         super().__init__(resource)
-        self.cluster, self.head = cluster, cluster.get("headGroupSpec")
+        self.cluster = resource.get(*self.at)
+        self.head = self.cluster.get("headGroupSpec")
         own = self.head.get("headService", "metadata", "name").value
         self.service = own or f"{self.name}-head-svc"
         self.host = f"{self.name}-{HEAD}-0.{self.name}"
@@ -296,14 +298,11 @@ class RayBuilder(Builder):
         scheduler = labels.get("ray.io/scheduler-name")
         if scheduler.value == "volcano":
             self.put(("scheduling", "gang"), scheduler)
-            self.put(("scheduling", "queue"), labels.get("volcano.sh/queue-name"))
-            priority = labels.get("ray.io/priority-class-name")
-            self.put(("scheduling", "priorityClassName"), priority)
+            self.copy(labels, ("scheduling",), **FACTS["volcano"])
         elif (enabled := labels.get("ray.io/gang-scheduling-enabled")).value == "true":
-            self.warn(
+            self.warn_of_gang(
                 enabled,
-                "gang scheduling is not rendered: KubeRay's configuration names the scheduler, "
-                "but this resource does not",
+                "KubeRay's",
                 "pass --set spec.scheduling.gang=coscheduling, or another scheduler",
             )
 
@@ -355,9 +354,6 @@ def _flag(name: str, value: str) -> str:
 class RayCluster(RayBuilder):
     """A RayCluster, whose head runs until it is deleted."""
 
-    def __init__(self, resource: Field) -> None:
-        super().__init__(resource, resource.get("spec"))
-
     def write(self) -> None:
         """Write the cluster."""
         self.write_cluster()
@@ -377,8 +373,7 @@ class RayCluster(RayBuilder):
 class RayJob(RayBuilder):
     """A RayJob: a cluster, and the program that is submitted to it."""
 
-    def __init__(self, resource: Field) -> None:
-        super().__init__(resource, resource.get("spec", "rayClusterSpec"))
+    at = ("spec", "rayClusterSpec")
 
     def write(self) -> None:
         """Write the job."""
@@ -481,7 +476,7 @@ class RayJob(RayBuilder):
         """Write how the job restarts and ends."""
         spec, put, path = self.spec, self.put, ("runPolicy",)
         limit, ttl = spec.get("backoffLimit"), spec.get("ttlSecondsAfterFinished")
-        submitter: ValuePath = ("roles", SUBMITTER)
+        submitter = ("roles", SUBMITTER)
         self.copy(spec, path, "suspend", "activeDeadlineSeconds")
         if limit.value:
             self.restart_together(limit, "All")

@@ -134,14 +134,11 @@ class JobSet(Builder):
         together: the gang: the replicated Jobs that restart together.
     """
 
-    def __init__(self, resource: Field) -> None:
-        super().__init__(resource)
+    def read(self) -> None:
+        """Read the replicated Jobs."""
         self.jobs: list[ReplicatedJob] = []
         self.rules: list[Field] = []
         self.together: list[ReplicatedJob] = []
-
-    def read(self) -> None:
-        """Read the replicated Jobs."""
         for source in self.spec.get("replicatedJobs").items():
             self._read_job(source, source.get("name"))
 

@@ -100,12 +100,10 @@ class KubeDLJob(AnnotatedJob):
 
     def _write_tensorflow(self) -> None:
         """Write the deciding role of a TFJob, and its artifacts."""
-        leaders = [name for name in ("chief", "master") if name in self.replica_types]
         success = self.spec.get("successPolicy")
-        if leaders and success.value == "AllWorkers" and "worker" in self.roles:
-            self.put(("successPolicy", "roles"), success, [*leaders, "worker"])
-        elif not leaders:
-            self.write_all_workers()
+        if self.leaders and success.value == "AllWorkers" and "worker" in self.roles:
+            self.put(("successPolicy", "roles"), success, [*self.leaders, "worker"])
+        self.write_all_workers()
         self.write_artifacts()
 
     def _write_pytorch(self) -> None:

@@ -9,13 +9,15 @@ continues with it, so pods keep their host names. Sources, in kubeflow/trainer v
   pkg/runtime/framework
 """
 
+from functools import partial
 from typing import Any
 
-from mlgen.dialects._builder import Builder, Dialect, Merge, Merged
+from mlgen.dialects._builder import Builder, Dialect, Merged
 from mlgen.dialects.trainer import policies, runtimes
 from mlgen.dialects.trainer.checks import check
 from mlgen.dialects.trainer.job import (
     INITIALIZERS,
+    LAUNCHER,
     NODE,
     STEP,
     TRAINER,
@@ -34,6 +36,9 @@ QUEUE = "scheduling.volcano.sh/queue-name"
 CONTROLLER = "trainer.kubeflow.org/trainjob-controller"
 """The value of `managedBy` in TrainJobs that Trainer manages."""
 
+HOSTFILE = "/etc/mpi"
+"""The folder of the hostfile."""
+
 TIMEOUT = 60
 """The default of coscheduling's `scheduleTimeoutSeconds`."""
 
@@ -47,27 +52,22 @@ def _merged(document: Document, runtime: Document, collector: Collector) -> Merg
     _configure(job)
     _count(job)
     _initialize(job)
-    finish_policy = policies.apply(job)
+    policies.apply(job)
     for each in job.jobs():
         if step(each):  # a label that only Trainer reads
             job.patch(each.name, {"metadata": {"labels": {STEP: None}}})
     data = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": _metadata(job)}
     whole = tree({**data, "spec": job.with_fields(_policies(job))})
     mark = Mark(document.marks.place, origin=(), inner=whole.mark.inner)
-
-    def finish(builder: Builder) -> None:
-        finish_policy(builder)
-        _schedule(job, builder)
-
-    return Merged(Document(whole.value, mark, converted=True, text=document.text), finish)
+    merged = Document(whole.value, mark, converted=True, text=document.text)
+    return Merged(merged, partial(_finish, job))
 
 
 def _patch(job: TrainJob) -> None:
     """Merge `runtimePatches`, and their predecessors, into the JobSet."""
-    for patch in job.spec.get("runtimePatches").items():
-        for each in patch.get("trainingRuntimeSpec", "template", "spec", "replicatedJobs").items():
-            if each.get("template"):
-                job.patch(each.name, each.get("template"))
+    for each in job.patches():
+        if each.get("template"):
+            job.patch(each.name, each.get("template"))
     for override in job.spec.get("podTemplateOverrides").items():
         fields = ("metadata", "spec")
         _override(job, override, {k: override.get(k) for k in fields if override.get(k)})
@@ -148,8 +148,14 @@ def _policies(job: TrainJob) -> dict[str, Any]:
     return {**fields, "suspend": suspend or None}
 
 
-def _schedule(job: TrainJob, builder: Builder) -> None:
-    """Write gang scheduling, for which a JobSet has no field. Kueue's queue takes precedence."""
+def _finish(job: TrainJob, builder: Builder) -> None:
+    """Write what a JobSet has no field for: the hostfile and gang scheduling.
+
+    Kueue's queue takes precedence over a gang.
+    """
+    if job.hostfile and job.find(LAUNCHER):
+        files = {"mountPath": HOSTFILE, "files": {"hostfile": job.hostfile}}
+        builder.roles[f"{LAUNCHER}-0"].setdefault("volumes", {})["mpi-hostfile"] = files
     policy = job.runtime.get("spec", "podGroupPolicy")
     scheduling = builder.data["spec"].get("scheduling", {})
     for gang in ("coscheduling", "volcano"):
@@ -175,6 +181,7 @@ def _schedule(job: TrainJob, builder: Builder) -> None:
 DIALECT = Dialect(
     groups=("trainer.kubeflow.org",),
     kinds={(runtimes.VERSION, kind): Builder for kind in ("TrainJob", *runtimes.KINDS)},
-    merge=Merge(runtimes.find, _merged),
+    find=runtimes.find,
+    merged=_merged,
     parts=frozenset((runtimes.VERSION, kind) for kind in runtimes.KINDS),
 )

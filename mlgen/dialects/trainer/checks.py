@@ -127,9 +127,8 @@ def _check_policy(job: TrainJob) -> None:
 
 def _patches(job: TrainJob) -> Iterator[tuple[list[Written], Written]]:
     """Yield the names of the Jobs that each patch changes, and its patch of their pods."""
-    for patch in job.spec.get("runtimePatches").items():
-        for each in patch.get("trainingRuntimeSpec", "template", "spec", "replicatedJobs").items():
-            yield [each.get("name")], each.get(*POD)
+    for each in job.patches():
+        yield [each.get("name")], each.get(*POD)
     fields = ("podTemplateOverrides", "podSpecOverrides")
     for override in chain.from_iterable(job.spec.get(field).items() for field in fields):
         targets = [target.get("name") for target in override.get("targetJobs").items()]

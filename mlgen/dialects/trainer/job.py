@@ -1,6 +1,6 @@
 """A TrainJob, and the JobSet that it is merged to."""
 
-from shlex import quote
+from collections.abc import Iterator
 from typing import Any
 
 from mlgen.dialects.trainer.merge import Written, patched, tree
@@ -33,6 +33,8 @@ class TrainJob:
         runtime: its runtime.
         jobset: the `spec` of the JobSet.
         collector: collects problems.
+        counts: the number of pods of each replicated Job.
+        hostfile: of mpirun, for which a JobSet has no field; "" for none.
     """
 
     def __init__(self, job: Written, runtime: Written, collector: Collector) -> None:
@@ -43,6 +45,7 @@ class TrainJob:
         metadata = job.value["metadata"]
         self.name = metadata.get("name") or metadata.get("generateName", "").rstrip("-.")
         self.counts: dict[str, Written] = {}
+        self.hostfile = ""
 
     def refuse(self, source: Written, message: str, hint: str = "") -> None:
         """Report an error about a value, unless it is not set; see `Builder.refuse`."""
@@ -66,6 +69,13 @@ class TrainJob:
         """Return the replicated Jobs, or only those that a part of the TrainJob configures."""
         jobs = self.jobset.get("replicatedJobs").items()
         return [job for job in jobs if not part or step(job) == part]
+
+    def patches(self) -> Iterator[Written]:
+        """Yield the replicated Jobs in `runtimePatches`."""
+        for patch in self.spec.get("runtimePatches").items():
+            yield from patch.get(
+                "trainingRuntimeSpec", "template", "spec", "replicatedJobs"
+            ).items()
 
     def patch(self, job: str, template: Any) -> None:
         """Merge a patch of the template of a replicated Job."""
@@ -118,12 +128,6 @@ class TrainJob:
     def title(self) -> str:
         """The kind and name of the runtime."""
         return f"{self.runtime.value['kind']} {self.runtime.value['metadata'].get('name')}"
-
-    @property
-    def option(self) -> str:
-        """The option of kubectl and mlgen for the namespace of the job."""
-        namespace = self.job.get("metadata", "namespace").value
-        return f" -n {quote(str(namespace))}" if namespace else ""
 
     @property
     def resources(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 from typing import Any
 
-from mlgen.dialects._builder import Builder, no_ssh_keys
+from mlgen.dialects._builder import namespace_option, no_ssh_keys
 from mlgen.dialects._schemas import read
 from mlgen.dialects.trainer.job import (
     CONTAINERS,
@@ -36,9 +36,6 @@ TUNE = ["tune", "run"]
 RENDEZVOUS = ("PET_MASTER_ADDR", "PET_MASTER_PORT")
 """Variables that torchtune gets as an argument instead."""
 
-HOSTFILE = "/etc/mpi"
-"""The folder of the hostfile."""
-
 KEYS: tuple[dict[str, Any], ...] = (
     {"key": "ssh-privatekey", "path": "id_rsa"},
     {"key": "ssh-publickey", "path": "id_rsa.pub", "mode": 0o644},
@@ -50,14 +47,11 @@ ROOT_FOLDER = "/root/.ssh"
 """The default folder of the keys. Only root can enter it."""
 
 
-def apply(job: TrainJob) -> Callable[[Builder], None]:
-    """Write the variables, ports, volumes and arguments that the ML policy of the runtime adds.
-
-    Returns:
-        A function that writes the parts of the job file for which a JobSet has no field.
-    """
+def apply(job: TrainJob) -> None:
+    """Write the variables, ports, volumes and arguments that the ML policy of the runtime adds."""
     if job.is_policy("mpi"):
-        return _apply_mpi(job)
+        _apply_mpi(job)
+        return
     policy = next(filter(job.is_policy, ("torch", "jax", "xgboost")), "")
     env, own = variables(job.trainer.get("env")), _own_variables(policy, _values(job))
     every = own
@@ -77,7 +71,6 @@ def apply(job: TrainJob) -> Callable[[Builder], None]:
                 job.patch_container(name, each.value, {"env": every}, kind)
             if not kinds:
                 job.refuse_container(each, name)
-    return lambda _: None
 
 
 def _own_variables(policy: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
@@ -201,12 +194,8 @@ def _key_mode(job: Written, folder: str) -> int:
     return 0o600 if user == 0 else 0o644
 
 
-def _apply_mpi(job: TrainJob) -> Callable[[Builder], None]:
-    """Write the keys and variables of MPI, and report that the user must create the keys.
-
-    Returns:
-        A function that writes the hostfile, which a JobSet cannot contain.
-    """
+def _apply_mpi(job: TrainJob) -> None:
+    """Write the keys, hostfile and variables of MPI. Report that the user must create the keys."""
     mpi, wanted = job.policy.get("mpi"), job.trainer.get("numProcPerNode")
     slots = wanted.value or mpi.get("numProcPerNode").value or 1
     if slots == 1 and not wanted:
@@ -225,20 +214,14 @@ def _apply_mpi(job: TrainJob) -> Callable[[Builder], None]:
     for each in job.trained():
         job.patch_container(each, NODE, {"env": variables(job.trainer.get("env"))})
     runtime = job.spec.get("runtimeRef", "name")
-    job.warn(runtime, *no_ssh_keys("Trainer", secret, job.option))
+    option = namespace_option(job.job.get("metadata", "namespace").value)
+    job.warn(runtime, *no_ssh_keys("Trainer", secret, option))
     nodes = (NODE, LAUNCHER) if job.has_launcher_as_node else (NODE,)
     # The launcher's pod resolves its bare host name at once.
     domains = {NODE: f".{job.subdomain}", LAUNCHER: ""}
-    lines = [
+    job.hostfile = "".join(
         f"{job.name}-{name}-0-{index}{domains[name]} slots={slots}\n"
         for name, count in job.counts.items()
         if name in nodes
         for index in range(count.value)
-    ]
-    files = {"mountPath": HOSTFILE, "files": {"hostfile": "".join(lines)}}
-
-    def write_hostfile(builder: Builder) -> None:
-        if job.find(LAUNCHER):
-            builder.roles[f"{LAUNCHER}-0"].setdefault("volumes", {})["mpi-hostfile"] = files
-
-    return write_hostfile
+    )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from shlex import quote
 from typing import Any
 
+from mlgen.dialects._builder import namespace_option
 from mlgen.dialects.trainer.merge import Written, written
 from mlgen.documents.document import Document, Mark
 from mlgen.documents.files import Text
@@ -57,7 +58,7 @@ def find(document: Document, runtimes: Iterable[Document], collector: Collector)
         return copies[name.value]
     names = [str(_metadata(each, "name")) for each in known]
     elsewhere = [each for each in known if _metadata(each, "name") == name.value]
-    option = f" -n {quote(str(namespace))}" if namespace and kind != CLUSTER else ""
+    option = namespace_option(namespace) if kind != CLUSTER else ""
     command = f"kubectl get {kind.lower()} {quote(str(name.value))}{option} -o yaml > runtime.yaml"
     similar = did_you_mean(str(name.value), [*names, *copies])
     hint = f"{similar and f'{similar} If not, '}pass --runtime runtime.yaml, from: {command}"

@@ -18,8 +18,8 @@ from mlgen.dialects._builder import Dialect, Field
 from mlgen.dialects.volcano.job import (
     PLUGINS,
     TABLES,
+    Job,
     Task,
-    VolcanoJob,
     assign_roles,
     choose_deciders,
     restart_as_jobs,
@@ -41,16 +41,16 @@ NUMA_POLICY = "volcano.sh/numa-topology-policy"
 """The pods' annotation with the `topologyPolicy` of their task."""
 
 
-def write_scheduling(job: VolcanoJob) -> None:
+def write_scheduling(job: Job) -> None:
     """Write the gang, if the resource names a scheduler or a queue.
 
     The operator's default is Volcano's scheduler. In a cluster without it, pods would stay pending.
     """
     spec = job.spec
-    queue, priority = _non_empty(spec.get("queue")), _non_empty(spec.get("priorityClassName"))
+    queue, priority = spec.get("queue").or_unset(), spec.get("priorityClassName").or_unset()
     job.put(("scheduling", "priorityClassName"), priority)
     names = [task.pod.get("schedulerName") for task in job.running]
-    named = map(_non_empty, (spec.get("schedulerName"), *names))
+    named = (name.or_unset() for name in (spec.get("schedulerName"), *names))
     scheduler = next(filter(None, named), Field(None))
     least, pods = job.min_available, sum(task.replicas for task in job.tasks)
     if scheduler.value != DEFAULT and (scheduler or queue):
@@ -85,12 +85,7 @@ def write_scheduling(job: VolcanoJob) -> None:
     _write_placement(job)
 
 
-def _non_empty(name: Field) -> Field:
-    """Return a name. An empty name counts as not set."""
-    return name if name.value else Field(None, name.path)
-
-
-def _write_placement(job: VolcanoJob) -> None:
+def _write_placement(job: Job) -> None:
     """Write the tier of the HyperNodes, and warn about placement rules that are not rendered.
 
     The number of a tier takes precedence over its name (volcano-sh/volcano v1.15.0,
@@ -99,7 +94,7 @@ def _write_placement(job: VolcanoJob) -> None:
     network, is_gang = job.spec.get("networkTopology"), job.gang == VOLCANO
     if network:
         tier = network.get("highestTierAllowed")
-        tier = tier if tier.value is not None else _non_empty(network.get("highestTierName"))
+        tier = tier if tier.value is not None else network.get("highestTierName").or_unset()
         mode = "preferred" if network.get("mode").value == "soft" else "required"
         if is_gang and tier.value is not None:
             job.put(("scheduling", "topology", "tier"), tier)
@@ -153,7 +148,7 @@ class PodAdditions:
     claim_mounts: list[dict[str, Any]] = field(default_factory=list)
 
 
-def write_additions(job: VolcanoJob) -> PodAdditions:
+def write_additions(job: Job) -> PodAdditions:
     """Write the additions to all training containers.
 
     Returns:
@@ -190,7 +185,7 @@ def write_additions(job: VolcanoJob) -> PodAdditions:
     return additions
 
 
-def _write_claims(job: VolcanoJob, additions: PodAdditions) -> None:
+def _write_claims(job: Job, additions: PodAdditions) -> None:
     """Write the volumes of the job, and the claims that Volcano creates with random names."""
     ttl = job.spec.get("ttlSecondsAfterFinished")
     for i, volume in enumerate(job.spec.get("volumes").items()):
@@ -211,7 +206,7 @@ def _write_claims(job: VolcanoJob, additions: PodAdditions) -> None:
         additions.claim_mounts.append(mount)
 
 
-def _write_svc(job: VolcanoJob, additions: PodAdditions) -> None:
+def _write_svc(job: Job, additions: PodAdditions) -> None:
     """Write the host names of all tasks, as variables and as files."""
     variables, files = {}, {}
     for task in job.tasks:
@@ -226,7 +221,7 @@ def _write_svc(job: VolcanoJob, additions: PodAdditions) -> None:
     additions.mounts.append({"name": "svc", "mountPath": HOST_FILES})
 
 
-def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
+def _write_ssh(job: Job, additions: PodAdditions) -> None:
     """Write a volume with the keys of the Secret `<job>-ssh` and a client configuration.
 
     The user must create the Secret, because mlgen renders no private key.
@@ -262,7 +257,7 @@ def _write_ssh(job: VolcanoJob, additions: PodAdditions) -> None:
         )
 
 
-def _write_hostfile(job: VolcanoJob, additions: PodAdditions) -> None:
+def _write_hostfile(job: Job, additions: PodAdditions) -> None:
     """Write Open MPI's default hostfile with the workers, for mpirun without a list of hosts.
 
     Released versions of Volcano only set MPI_HOST, for `mpirun -H`. The hostfile is in the design
@@ -285,24 +280,24 @@ def _write_hostfile(job: VolcanoJob, additions: PodAdditions) -> None:
     additions.env.update(dict.fromkeys(TABLES["hostfileVariables"], f"{HOSTFILE_FOLDER}/hostfile"))
 
 
-def _task_of_mpi(job: VolcanoJob, name: str) -> Task:
+def _task_of_mpi(job: Job, name: str) -> Task:
     """Return the task that an argument of the plugin mpi names: `master` or `worker`."""
     return next(task for task in job.tasks if task.name == job.argument("mpi", name).value)
 
 
-def _master_lines(job: VolcanoJob) -> Lines:
+def _master_lines(job: Job) -> Lines:
     """Return the commands of the plugin mpi's master."""
     return container_lines(_task_of_mpi(job, "master").pod.get("containers", 0).value)
 
 
-def _slots(job: VolcanoJob) -> int:
+def _slots(job: Job) -> int:
     """Return the slots per worker that the processes in the master's command need; 0 if unknown."""
     launches = _master_lines(job).launches
     counts = [launch.number(launch.launcher.all_processes) or 0 for launch in launches]
     return -(-max(counts, default=0) // _task_of_mpi(job, "worker").replicas)
 
 
-def _hosts_variable(job: VolcanoJob) -> str:
+def _hosts_variable(job: Job) -> str:
     """Return MPI_HOST: the workers.
 
     If the command only passes it on as the list of hosts, with more processes than workers, each
@@ -313,7 +308,7 @@ def _hosts_variable(job: VolcanoJob) -> str:
     return ",".join(f"{host}:{slots}" if passed_on and slots > 1 else host for host in hosts)
 
 
-def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
+def write_role(job: Job, task: Task, additions: PodAdditions) -> None:
     """Write the role of a task: its pod template, command, variables and port."""
     path = ("roles", task.role)
     main, ray = _main_container(job, task)
@@ -347,7 +342,7 @@ def write_role(job: VolcanoJob, task: Task, additions: PodAdditions) -> None:
     job.put((*path, "replicas"), task.source.get("replicas") or task.source, task.replicas)
 
 
-def _main_container(job: VolcanoJob, task: Task) -> tuple[int, str]:
+def _main_container(job: Job, task: Task) -> tuple[int, str]:
     """Return the index of the training container, and its role in Ray: head or worker.
 
     It is the container that the arguments of the plugin ray name, else the first one.
@@ -360,7 +355,7 @@ def _main_container(job: VolcanoJob, task: Task) -> tuple[int, str]:
     return 0, ""
 
 
-def _template(job: VolcanoJob, task: Task, additions: PodAdditions, env: dict[str, str]) -> Field:
+def _template(job: Job, task: Task, additions: PodAdditions, env: dict[str, str]) -> Field:
     """Return the pod template of a task with everything that has no field in a job file.
 
     It includes the variables and mounts of all containers but the training container, which gets
@@ -402,7 +397,7 @@ def _extend(container: dict[str, Any], **added: list[dict[str, Any]]) -> None:
             container[field_name] = [*container.get(field_name, []), *map(dict, items)]
 
 
-def write_framework(job: VolcanoJob) -> None:
+def write_framework(job: Job) -> None:
     """Write the framework, and the fields from its plugin's arguments."""
     kind, framework = job.kind, job.framework
     job.put_framework(framework)
@@ -426,7 +421,7 @@ def write_framework(job: VolcanoJob) -> None:
             )
 
 
-def write_waits(job: VolcanoJob) -> None:
+def write_waits(job: Job) -> None:
     """Write `waitFor` of each role.
 
     Volcano creates the pods of a task when the pods that it depends on are ready. mlgen does the
@@ -458,7 +453,7 @@ def write_waits(job: VolcanoJob) -> None:
         job.put(path, depends_on or task.source, waits)
 
 
-def _is_probed(job: VolcanoJob, task: Task) -> bool:
+def _is_probed(job: Job, task: Task) -> bool:
     """True if the pods of a task have a readiness probe, and Kueue does not manage the job.
 
     Kueue resumes all suspended Jobs itself, so they cannot be resumed one after the other.
@@ -468,7 +463,7 @@ def _is_probed(job: VolcanoJob, task: Task) -> bool:
     return probed and job.gang != "kueue"
 
 
-def _dependencies(job: VolcanoJob) -> dict[str, list[str]]:
+def _dependencies(job: Job) -> dict[str, list[str]]:
     """Return the tasks that each running task waits for: its `dependsOn`, and its plugins' tasks.
 
     A plugin's task is omitted if it waits for the running task, directly or indirectly.
@@ -485,7 +480,7 @@ def _dependencies(job: VolcanoJob) -> dict[str, list[str]]:
     return names
 
 
-def _has_port(job: VolcanoJob, task: Task) -> bool:
+def _has_port(job: Job, task: Task) -> bool:
     """True if a role has a port. The first port that its training container declares is written."""
     if job.framework in TABLES["frameworks"]:
         return False
@@ -497,7 +492,7 @@ def _has_port(job: VolcanoJob, task: Task) -> bool:
     return "port" in role
 
 
-class Job(VolcanoJob):
+class WrittenJob(Job):
     """A Volcano job that is written as a TrainingJob."""
 
     def write(self) -> None:
@@ -520,5 +515,5 @@ class Job(VolcanoJob):
 
 DIALECT = Dialect(
     groups=("batch.volcano.sh", "bus.volcano.sh", "flow.volcano.sh", "training.volcano.sh"),
-    kinds={("batch.volcano.sh/v1alpha1", "Job"): Job},
+    kinds={("batch.volcano.sh/v1alpha1", "Job"): WrittenJob},
 )

@@ -10,7 +10,7 @@ mutate for the defaults and the plugins that the webhook adds, validate for its 
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -170,7 +170,19 @@ class Task:
         return policy if policy and is_own and policy.action == "CompleteJob" else None
 
 
-class VolcanoJob(Builder):
+class Gang(NamedTuple):
+    """The running tasks that restart together.
+
+    `action` is RestartJob or RestartTask, or "" if there is no gang. `source` is the policy with
+    this action.
+    """
+
+    tasks: Sequence[Task] = ()
+    action: str = ""
+    source: Field = Field(None)
+
+
+class Job(Builder):
     """A Volcano job.
 
     Attributes:
@@ -179,13 +191,14 @@ class VolcanoJob(Builder):
         arguments: all arguments, written or by default, by plugin and name.
         tasks: in order.
         framework: of mlgen.
+        together: the tasks that restart together.
         deciders: the tasks that determine the outcome. At least one of them has pods.
         any_decides: True if the first decider that completes ends the job. False if all of them
             must complete.
         is_guess: True if Volcano would also wait for tasks that are not deciders.
     """
 
-    framework = "generic"
+    framework, together = "generic", Gang()
     any_decides = is_guess = False
 
     def read(self) -> None:
@@ -457,7 +470,7 @@ def _known(name: Field, tasks: Iterable[str]) -> str:
     return did_you_mean(name.value, tasks) or f"the tasks are: {', '.join(sorted(tasks))}"
 
 
-def assign_roles(job: VolcanoJob) -> None:
+def assign_roles(job: Job) -> None:
     """Set the framework, and name the tasks' roles after its roles.
 
     Report an error if the plugins of two frameworks are used, or a task is not a role.
@@ -504,7 +517,7 @@ def assign_roles(job: VolcanoJob) -> None:
             )
 
 
-def _has_effect(job: VolcanoJob, framework: str) -> bool:
+def _has_effect(job: Job, framework: str) -> bool:
     """True if the plugin changes any pod.
 
     pytorch needs a master, tensorflow more than one pod. Source: volcano-sh/volcano,
@@ -515,7 +528,7 @@ def _has_effect(job: VolcanoJob, framework: str) -> bool:
     return len(job.tasks) > 1 or job.tasks[0].replicas > 1
 
 
-def choose_deciders(job: VolcanoJob) -> None:
+def choose_deciders(job: Job) -> None:
     """Set the deciding tasks, and warn if Volcano would also wait for other tasks.
 
     They are the tasks with a policy that completes the job, or if there are none, the tasks that
@@ -544,14 +557,14 @@ def choose_deciders(job: VolcanoJob) -> None:
         job.warn(job.spec.get("tasks"), message + roles, hint)
 
 
-def _serves(job: VolcanoJob, task: Task) -> bool:
+def _serves(job: Job, task: Task) -> bool:
     """Return True if a task runs a server for the deciding task, and does not end by itself."""
     arguments = TABLES["serving"].items()
     named = [job.argument(plugin, name).value for plugin, names in arguments for name in names]
     return task.name in named
 
 
-def _likely_deciders(job: VolcanoJob, tasks: list[Task]) -> list[Task]:
+def _likely_deciders(job: Job, tasks: list[Task]) -> list[Task]:
     """Return the tasks that most likely train: by plugin, else by name, else by dependencies.
 
     Tasks that always restart do not end. Tasks that others depend on may not end either.
@@ -570,7 +583,7 @@ def _likely_deciders(job: VolcanoJob, tasks: list[Task]) -> list[Task]:
     return likely if ending else likely[:1]
 
 
-def restart_as_jobs(job: VolcanoJob) -> None:
+def restart_as_jobs(job: Job) -> None:
     """Replace the restart policy Always of tasks that become Jobs, which do not accept it.
 
     The roles of frameworks are Jobs, except for parameter servers, and so are the deciding roles.

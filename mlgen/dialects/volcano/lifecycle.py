@@ -15,38 +15,27 @@ from mlgen.dialects.volcano.job import (
     TABLES,
     TOGETHER,
     Event,
+    Gang,
+    Job,
     Policy,
     Task,
-    VolcanoJob,
 )
 
 MAX_RETRY = 3
 """The default maxRetry of a job and of a task. 0 counts as missing."""
 
 
-def write_lifecycle(job: VolcanoJob) -> None:
+def write_lifecycle(job: Job) -> None:
     """Write how the roles restart and how the job ends, and report differences from Volcano."""
-    gang = _gang_of(job)
-    _write_restarts(job, gang)
+    job.together = _gang_of(job)
+    _write_restarts(job)
     _write_success(job)
     _write_bounds(job)
     _write_cleanup(job)
-    _report_differences(job, gang)
+    _report_differences(job)
 
 
-class Gang(NamedTuple):
-    """The running tasks that restart together.
-
-    `action` is RestartJob or RestartTask, or "" if there is no gang. `source` is the policy with
-    this action.
-    """
-
-    tasks: Sequence[Task] = ()
-    action: str = ""
-    source: Field = Field(None)
-
-
-def _gang_of(job: VolcanoJob) -> Gang:
+def _gang_of(job: Job) -> Gang:
     """Return the gang of a job: all roles for RestartJob, else the first role with RestartTask.
 
     There is none if some replicas may fail, because these are not restarted.
@@ -65,7 +54,7 @@ def _gang_of(job: VolcanoJob) -> Gang:
     return gangs.get("RestartJob") or gangs.get("RestartTask") or Gang()
 
 
-def _action(job: VolcanoJob, policy: Policy | None, task: Task) -> str:
+def _action(job: Job, policy: Policy | None, task: Task) -> str:
     """Return a policy's action. If it restarts several pods, but there is only one: RestartPod."""
     if policy is None:
         return ""
@@ -74,13 +63,13 @@ def _action(job: VolcanoJob, policy: Policy | None, task: Task) -> str:
     return "RestartPod" if pods == 1 and policy.action in RESTARTS else policy.action
 
 
-def _restarts_gang(job: VolcanoJob, gang: Gang, task: Task) -> bool:
+def _restarts_gang(job: Job, task: Task) -> bool:
     """True if a task is in the gang, and some exit code restarts several pods."""
-    policies = task.by_code.values() if task in gang.tasks else ()
+    policies = task.by_code.values() if task in job.together.tasks else ()
     return any(_action(job, policy, task) in TOGETHER for policy in policies)
 
 
-def _tolerates_failures(job: VolcanoJob) -> bool:
+def _tolerates_failures(job: Job) -> bool:
     """True if the job has one task, with a `minAvailable` that lets some of its replicas fail."""
     task, *others = job.running
     by_code = task.by_code.values()
@@ -106,37 +95,37 @@ class Restart(NamedTuple):
     codes: Sequence[int] = ()
 
 
-def _write_restarts(job: VolcanoJob, gang: Gang) -> None:
+def _write_restarts(job: Job) -> None:
     """Write restart policies, exit codes and limits of all roles and of the gang.
 
     A limit that all restarting roles share is written once, in `runPolicy`, unless `runPolicy`
     contains the limit of the gang.
     """
     job_limit = ("runPolicy", "backoffLimit")
-    restarts = {task: _restart_of(job, task, gang) for task in job.running}
+    restarts = {task: _restart_of(job, task) for task in job.running}
     limits = {r.limit for r in restarts.values() if r.limit is not None and r.policy != "Never"}
-    shared = not gang.action and len(limits) == 1
+    shared = not job.together.action and len(limits) == 1
     for task, restart in restarts.items():
         path, fails = ("roles", task.role), restart.policy == "Never"
         source = task.pod.get("restartPolicy") or task.source
         job.put((*path, "restartPolicy"), source, restart.policy)
         job.put((*path, "retryableExitCodes"), restart.source, list(restart.codes))
-        if task in gang.tasks and (restart.policy == "Always" or restart.limit is not None):
+        if task in job.together.tasks and (restart.policy == "Always" or restart.limit is not None):
             job.put((*path, "restartScope"), source, "Replica")
-        elif task in gang.tasks and restart.codes:
+        elif task in job.together.tasks and restart.codes:
             job.always_restarted(restart.source, restart.codes)
         # A role that fails at once needs no limit unless runPolicy has one that applies to it.
-        if restart.limit or (restart.limit == 0 and (not fails or gang.action or shared)):
+        if restart.limit or (restart.limit == 0 and (not fails or job.together.action or shared)):
             target = job_limit if shared and not fails else (*path, "backoffLimit")
             job.put(target, restart.source, restart.limit)
-    if gang.action:
-        scope = "All" if gang.action == "RestartJob" else [gang.tasks[0].role]
-        job.restart_together(gang.source, scope)
+    if job.together.action:
+        scope = "All" if job.together.action == "RestartJob" else [job.together.tasks[0].role]
+        job.restart_together(job.together.source, scope)
         max_retry = job.spec.get("maxRetry")
-        job.put(job_limit, max_retry or gang.source, max_retry.value or MAX_RETRY)
+        job.put(job_limit, max_retry or job.together.source, max_retry.value or MAX_RETRY)
 
 
-def _restart_of(job: VolcanoJob, task: Task, gang: Gang) -> Restart:
+def _restart_of(job: Job, task: Task) -> Restart:
     """Return how a failed replica of a task restarts.
 
     A pod that restarts its containers does so without limit, unless there is a policy for
@@ -147,10 +136,10 @@ def _restart_of(job: VolcanoJob, task: Task, gang: Gang) -> Restart:
     if task.restart == "OnFailure":
         most = _max_restarts(task)
         return Restart("OnFailure", most if most.path else job.spec, most.value)
-    by_code, together = task.by_code, _restarts_gang(job, gang, task)
+    by_code, together = task.by_code, _restarts_gang(job, task)
     retried = [code for code in ALL_CODES if code in by_code and by_code[code].action in RESTARTS]
     if not retried:
-        return Restart("Never", task.source, None if task in gang.tasks else 0)
+        return Restart("Never", task.source, None if task in job.together.tasks else 0)
     max_retry = job.spec.get("maxRetry")
     source = max_retry or next(p for p in by_code.values() if p.action in RESTARTS).source
     limit = None if together else max_retry.value or MAX_RETRY
@@ -168,7 +157,7 @@ def _max_restarts(task: Task) -> Field:
     return Field(ENDLESS if limit < 0 else limit, (max_retry or policy.source).path)
 
 
-def _write_success(job: VolcanoJob) -> None:
+def _write_success(job: Job) -> None:
     """Write the deciding roles, and how many of a role's replicas must succeed."""
     path = ("successPolicy",)
     tasks, decider, least = job.running, job.deciders[0], job.min_available
@@ -219,7 +208,7 @@ def _write_success(job: VolcanoJob) -> None:
         )
 
 
-def _write_cleanup(job: VolcanoJob) -> None:
+def _write_cleanup(job: Job) -> None:
     """Write the TTL of the job, and which pods are stopped after training.
 
     Volcano stops all pods when a job ends. If mlgen guesses the deciders, the other pods continue.
@@ -234,7 +223,7 @@ def _write_cleanup(job: VolcanoJob) -> None:
         job.put(("runPolicy", "cleanPodPolicy"), source, "Running")
 
 
-def _write_bounds(job: VolcanoJob) -> None:
+def _write_bounds(job: Job) -> None:
     """Write `giveUpAfter`, the limits after which a job that cannot continue ends."""
     path = ("runPolicy", "giveUpAfter")
     pending = _pending_bound(job.running)
@@ -272,7 +261,7 @@ def _crash_bound(tasks: Sequence[Task]) -> int:
     return 0 if 0 in limits else max(limits)
 
 
-def _report_differences(job: VolcanoJob, gang: Gang) -> None:
+def _report_differences(job: Job) -> None:
     """Warn about each policy that has another effect in the rendered job, or an earlier one.
 
     The warning describes the rendered job's reaction to the first of the policy's events.
@@ -285,7 +274,7 @@ def _report_differences(job: VolcanoJob, gang: Gang) -> None:
             for event in policy.events:
                 applied = task.policy_for(event) if event in events else task.by_code.get(event)
                 if applied is policy or event in OF_THE_JOB:
-                    difference = _difference(job, gang, policy, event, task)
+                    difference = _difference(job, policy, event, task)
                     if difference:
                         differences.setdefault(event, difference)
         timeout, does = policy.source.get("timeout"), TABLES["actions"][policy.action]
@@ -308,9 +297,7 @@ Difference = tuple[str, str]
 """What happens in the rendered job instead, and a hint; "" for no hint."""
 
 
-def _difference(
-    job: VolcanoJob, gang: Gang, policy: Policy, event: Event, task: Task
-) -> Difference | None:
+def _difference(job: Job, policy: Policy, event: Event, task: Task) -> Difference | None:
     """Return the difference if the rendered job reacts differently to an event, else None.
 
     There is none if Volcano does not react to the event.
@@ -331,11 +318,11 @@ def _difference(
     fails = event != "PodEvicted" and task.restart == "Never"
     if event == "TaskFailed" or (fails and not restarts):
         return _after_failure(job, policy, task)
-    with_gang = _restarts_gang(job, gang, task) if fails else task in gang.tasks
-    return _after_restart(job, gang, policy, task, with_gang=with_gang)
+    with_gang = _restarts_gang(job, task) if fails else task in job.together.tasks
+    return _after_restart(job, policy, task, with_gang=with_gang)
 
 
-def _after_crashes(job: VolcanoJob, policy: Policy, task: Task) -> Difference | None:
+def _after_crashes(job: Job, policy: Policy, task: Task) -> Difference | None:
     """Return the difference after too many container restarts. Never has no such restarts."""
     ends, hint = policy.action in ENDS, "set a limit: --set spec.runPolicy.giveUpAfter.crashes=5"
     if task.restart == "Never" or (ends and _crash_bound(job.running) == _crash_bound([task])):
@@ -343,7 +330,7 @@ def _after_crashes(job: VolcanoJob, policy: Policy, task: Task) -> Difference | 
     return "Kubernetes keeps restarting them", hint if ends else ""
 
 
-def _after_failure(job: VolcanoJob, policy: Policy, task: Task) -> Difference | None:
+def _after_failure(job: Job, policy: Policy, task: Task) -> Difference | None:
     """Return the difference after a failed role.
 
     Another role may complete the job. If mlgen guesses the deciders, other pods then continue.
@@ -360,15 +347,13 @@ def _after_failure(job: VolcanoJob, policy: Policy, task: Task) -> Difference | 
     return None
 
 
-def _after_restart(
-    job: VolcanoJob, gang: Gang, policy: Policy, task: Task, *, with_gang: bool
-) -> Difference | None:
+def _after_restart(job: Job, policy: Policy, task: Task, *, with_gang: bool) -> Difference | None:
     """Return the difference after a pod is replaced, alone or with the gang."""
     action = _action(job, policy, task)
-    if task in gang.tasks and action == gang.action:
+    if task in job.together.tasks and action == job.together.action:
         return None
     if with_gang:
-        restarted = "the job" if gang.action == "RestartJob" else task.role
+        restarted = "the job" if job.together.action == "RestartJob" else task.role
         return f"mlgen restarts all pods of {restarted}", ""
     if action == "RestartPod":
         return None
