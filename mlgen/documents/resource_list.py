@@ -9,9 +9,9 @@ after the other and then dropped, so memory does not depend on the content of th
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -51,88 +51,80 @@ WORDS: frozenset[ValuePath] = frozenset(
 )
 """The paths of an item's strings that are kept."""
 
-LENGTH = 5
-"""The length of the longest path in WORDS within the list: an annotation of an item."""
-
 HINT = "run mlgen krm from kustomize or kpt; for manifests, run mlgen render -"
 
 ITEM = 2
 """The number of lists and mappings around an item."""
 
-MAPPING, LIST, SCALAR, ALIAS = "mapping", "list", "scalar", "alias"
-KINDS = {
-    "MappingStartEvent": MAPPING,
-    "SequenceStartEvent": LIST,
-    "ScalarEvent": SCALAR,
-    "AliasEvent": ALIAS,
+NOT_OBJECTS = {
+    yaml.SequenceStartEvent: "list",
+    yaml.ScalarEvent: "scalar",
+    yaml.AliasEvent: "alias",
 }
-"""The kinds of values, by PyYAML's events."""
+"""The kinds of values that are not mappings, by PyYAML's events."""
 
 
-class Step(NamedTuple):
-    """An event of PyYAML and its position.
+@dataclass(slots=True)
+class Node:
+    """A key or a value in a text.
 
     Attributes:
-        role: of the event: a key, the start of a value, or the end of a list or mapping.
-        event: of PyYAML.
-        path: of the value, or of the key's value, cut to a maximum length.
+        event: the event of PyYAML that starts it.
+        path: of the value, or of the key's value.
         depth: the number of lists and mappings around it.
+        is_key: True for a key of a mapping.
+        end: the event that ends a list or mapping; None for others, and until it has been read.
+        count: the number of keys and values that are directly in it, so far.
+        current: the path of the last of them.
     """
 
-    role: Literal["key", "value", "end"]
     event: Any
-    path: ValuePath
-    depth: int
+    path: ValuePath = ()
+    depth: int = 0
+    is_key: bool = False
+    end: Any = None
+    count: int = 0
+    current: ValuePath = ()
 
+    @property
+    def last(self) -> Any:
+        """The last event that has been read."""
+        return self.end or self.event
 
-class _Collection:
-    """A list or mapping that is being read: its path, and the path of the current value."""
-
-    def __init__(self, path: ValuePath, *, is_mapping: bool) -> None:
-        self.path, self.current, self.is_mapping = path, path, is_mapping
-        self.count = 0
-
-    def enter(self, key: str, length: int) -> Literal["key", "value"]:
-        """Advance to the next key or value.
-
-        Args:
-            key: the text of the value if it is a key.
-            length: the maximum length of paths.
-        """
-        is_key = self.is_mapping and self.count % 2 == 0
-        if len(self.path) < length and (is_key or not self.is_mapping):
-            self.current = (*self.path, key if is_key else self.count)
+    def inner(self, event: Any) -> "Node":
+        """Return the next key or value in this list or mapping."""
+        is_mapping = isinstance(self.event, yaml.MappingStartEvent)
+        is_key = is_mapping and self.count % 2 == 0
+        if is_key or not is_mapping:
+            step = getattr(event, "value", "") if is_key else self.count
+            self.current = (*self.path, step)
         self.count += 1
-        return "key" if is_key else "value"
+        return Node(event, self.current, self.depth + 1, is_key)
 
 
-def walk(text: str, length: int, parser: Any = LOADER) -> Iterator[Step]:
-    """Yield the keys and values of all documents of a text, and the ends of lists and mappings.
+def walk(text: str, parser: Any = LOADER) -> Iterator[Node]:
+    """Yield the keys and values of all documents of a text; lists and mappings also at their end.
 
     PyYAML's own composer rejects an anchor that two items use, and fails on deep nesting.
 
     Args:
         text: must not start with a byte order mark, which libyaml does not count.
-        length: the maximum length of paths.
         parser: of PyYAML.
 
     Raises:
         yaml.YAMLError: the text is not valid YAML.
     """
-    around: list[_Collection] = []
+    around: list[Node] = []
     for event in yaml.parse(text, parser):
         if isinstance(event, yaml.CollectionEndEvent):
-            yield Step("end", event, around.pop().path, len(around))
-            continue
-        if not isinstance(event, yaml.NodeEvent):
-            continue
-        key = event.value if isinstance(event, yaml.ScalarEvent) else ""
-        role = around[-1].enter(key, length) if around else "value"
-        path = around[-1].current if around else ()
-        yield Step(role, event, path, len(around))
-        if isinstance(event, yaml.CollectionStartEvent):
-            is_mapping = isinstance(event, yaml.MappingStartEvent)
-            around.append(_Collection(path, is_mapping=is_mapping))
+            node = around.pop()
+            node.end = event
+            yield node
+        elif isinstance(event, yaml.NodeEvent):
+            node = around[-1].inner(event) if around else Node(event)
+            yield node
+            if isinstance(event, yaml.CollectionStartEvent):
+                around.append(node)
 
 
 @dataclass(slots=True)
@@ -141,46 +133,60 @@ class Item:
 
     Attributes:
         source: the text of the list.
-        node: mapping, list, scalar or alias.
-        flow: True if it is written as `{…}` or `[…]`.
-        start: the offset of its first character.
-        end: the offset of its end; in block style, the start of the following text.
-        place: its line and column, from 0.
-        owner: the name of its field, or "".
-        before: the offset of the key of that field.
-        words: the texts of the scalars at the paths in `WORDS`, and of a scalar itself, by path.
-        problems: its own, as the reader of documents reports them.
+        node: the value.
+        before: the offset of the key of the field.
+        words: the texts of the scalars at the paths in `WORDS`, by path.
+        problems: its own, without places.
     """
 
     source: str
-    node: str
-    flow: bool
-    start: int
-    end: int
-    place: tuple[int, int]
-    owner: str = ""
+    node: Node
     before: int = 0
     words: dict[ValuePath, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def read(self) -> None:
-        """Read the item as a document. If that is not possible, its words stay as they are."""
-        document = read_document(self.origin, 0, self.text)
-        if not isinstance(document, Document):
-            self.problems = document
-            return
-        self.problems = document.problems
-        self.words = {}
-        for path in WORDS:
-            value = value_at(document.data, path)
-            if not isinstance(value, dict | list | None):
-                self.words[path] = document.texts.get(path, str(value))
+        """Read the item as a document, or if that is not possible, only its words."""
+        document = read_document("", 0, self.text)
+        if isinstance(document, Document):
+            problems = document.problems
+            for path in WORDS:
+                value = value_at(document.data, path)
+                if not isinstance(value, dict | list | None):
+                    self.words[path] = document.texts.get(path, str(value))
+        else:
+            problems = document
+            for node in walk(self.text):
+                # Within a key that is a mapping itself, there is no value yet.
+                if not node.is_key and node.depth == len(node.path) and node.path in WORDS:
+                    self.words[node.path] = getattr(node.event, "value", "")
+        self.problems = [replace(problem, place=None) for problem in problems]
+
+    @property
+    def start(self) -> int:
+        """The offset of its first character."""
+        return int(self.node.event.start_mark.index)
+
+    @property
+    def end(self) -> int:
+        """The offset of its end; in block style, the start of the following text."""
+        return int(self.node.last.end_mark.index)
+
+    @property
+    def flow(self) -> bool:
+        """True if it is written as `{…}` or `[…]`."""
+        return bool(getattr(self.node.event, "flow_style", False))
 
     @property
     def text(self) -> str:
         """Its text as a separate document."""
-        margin = 0 if self.flow else self.place[1]
+        margin = 0 if self.flow else self.node.event.start_mark.column
         return " " * margin + self.source[self.start : self.end]
+
+    @property
+    def owner(self) -> str:
+        """The name of the field, or of the field that contains the item."""
+        return str(self.node.path[0])
 
     @property
     def version(self) -> str:
@@ -236,6 +242,7 @@ class Reading:
         values: the values of all fields in order. `results` can occur several times.
         items: the items.
         homes: the item or field that contains each anchor.
+        before: the offset of the last key of the list.
         problem: the first problem, which is reported only if the text is a ResourceList.
     """
 
@@ -246,88 +253,52 @@ class Reading:
     values: list[Item] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     homes: dict[str, ValuePath] = field(default_factory=dict)
+    before: int = 0
     problem: MlgenError | None = None
-    _key: int = 0
-    _open: list[Item | None] = field(default_factory=list)
 
-    def add(self, step: Step) -> None:
-        """Read an event.
+    def add(self, node: Node) -> None:
+        """Read a key or value, or the end of a list or mapping.
 
         Raises:
             MlgenError: there is more than one document, or a limit is exceeded.
         """
-        event, path = step.event, step.path
-        if step.depth >= DEPTH + ITEM and hasattr(event, "flow_style"):
+        event = node.last
+        if node.depth >= DEPTH + ITEM and isinstance(event, yaml.CollectionStartEvent):
             raise self._error(f"is nested more than {DEPTH} levels deep", event, code="too-large")
         if len(self.items) > DOCUMENTS:
             raise self._error(f"has more than {DOCUMENTS:,} items", event, code="too-large")
-        if step.role == "end":
-            part = self._open.pop()
-            if part:
-                part.end = event.end_mark.index
+        if node.end:
             return
-        self._check_alias(event, path[:2] if path[:1] == (ITEMS,) else path[:1])
-        part = self._start(step)
-        if hasattr(event, "flow_style"):
-            self._open.append(part)
-
-    def _start(self, step: Step) -> Item | None:
-        """Read an event, and return the list, field or item that it starts, or None.
-
-        Raises:
-            MlgenError: there is more than one document.
-        """
-        event = step.event
-        if step.depth == 0:
+        self._check_alias(node)
+        if node.depth == 0:
             if self.root:
                 raise self._error(f"expected a single {KIND}", event, HINT)
-            self.root = self._part(event)
-            return self.root
-        if step.role == "key":
-            if step.depth == 1:
-                self._start_field(event, str(step.path[0]))
-            return None
-        if step.depth == 1:
-            return self._field(event, str(step.path[0]))
-        if step.depth == ITEM and step.path[0] == ITEMS:
-            return self._item(event)
-        self._add_word(step)
-        return None
+            self.root = Item(self.source, node)
+        elif node.depth == 1:
+            self._add_key(node) if node.is_key else self._add_field(node)
+        elif node.depth == ITEM and node.path[0] == ITEMS and not node.is_key:
+            self.items.append(Item(self.source, node))
+            if kind := NOT_OBJECTS.get(type(event)):
+                self._report(f"items: expected an object, got a {kind}", event)
 
-    def _add_word(self, step: Step) -> None:
-        """Keep a string of an item, or of the functionConfig."""
-        in_item = step.path[0] == ITEMS
-        part = self.items[-1] if in_item and self.items else self.fields.get(str(step.path[0]))
-        inner = step.path[ITEM if in_item else 1 :]
-        # Within a key that is a mapping itself, there is no value yet.
-        if part and inner in WORDS and step.depth == len(step.path):
-            part.words[inner] = getattr(step.event, "value", "")
-
-    def _start_field(self, event: Any, name: str) -> None:
-        self._key = event.start_mark.index
-        if type(event) is yaml.AliasEvent or name == "<<":
-            self._report("expected a string as key", event)
+    def _add_key(self, node: Node) -> None:
+        self.before, name = node.event.start_mark.index, node.path[0]
+        if type(node.event) is yaml.AliasEvent or name == "<<":
+            self._report("expected a string as key", node.event)
         if name in self.fields and name != RESULTS:
-            self._report(f'duplicate key "{name}"', event)
+            self._report(f'duplicate key "{name}"', node.event)
 
-    def _field(self, event: Any, name: str) -> Item:
-        part = self.fields[name] = self._part(event)
-        part.owner, part.before = name, self._key
+    def _add_field(self, node: Node) -> None:
+        part = Item(self.source, node, self.before)
+        self.fields[part.owner] = part
         self.values.append(part)
-        if name == ITEMS and part.node != LIST:
-            self._report("items: expected a list", event)
-        return part
+        if part.owner == ITEMS and not isinstance(node.event, yaml.SequenceStartEvent):
+            self._report("items: expected a list", node.event)
 
-    def _item(self, event: Any) -> Item:
-        part = self._part(event)
-        self.items.append(part)
-        if part.node != MAPPING:
-            self._report(f"items: expected an object, got a {part.node}", event)
-        return part
-
-    def _check_alias(self, event: Any, home: ValuePath) -> None:
+    def _check_alias(self, node: Node) -> None:
         """Report an alias of a value in another item, because that item may be replaced."""
-        if type(event).__name__ != "AliasEvent":
+        event, home = node.event, node.path[: ITEM if node.path[:1] == (ITEMS,) else 1]
+        if type(event) is not yaml.AliasEvent:
             if event.anchor:
                 self.homes[event.anchor] = home
         elif self.homes.get(event.anchor) != home:
@@ -341,8 +312,7 @@ class Reading:
         self, message: str, event: Any, hint: str = "", code: Code = "resource-list"
     ) -> MlgenError:
         """Return an error at the place of an event."""
-        mark = event.start_mark
-        return _failed(message, Place(self.name, mark.line + 1, mark.column + 1), hint, code)
+        return _failed(message, _place(self.name, event.start_mark), hint, code)
 
     def check(self) -> Item:
         """Return the list.
@@ -352,31 +322,21 @@ class Reading:
         """
         if not self.root:
             raise _failed("the file contains no documents", Place(self.name), HINT, "empty")
-        words = {name: part.words.get((), "") for name, part in self.fields.items()}
+        words = {name: getattr(part.node.event, "value", "") for name, part in self.fields.items()}
         version, kind = words.get("apiVersion", ""), words.get("kind", "")
-        row, column = self.root.place
-        place = Place(self.name, row + 1, column + 1)
+        event = self.root.node.event
         if kind != KIND or version not in VERSIONS:
             actual = f"{version} {kind}".strip() if kind else "a document without kind"
-            raise _failed(f"expected a {VERSIONS[0]} {KIND}, got {actual}", place, HINT)
+            raise self._error(f"expected a {VERSIONS[0]} {KIND}, got {actual}", event, HINT)
         if ITEMS not in self.fields:
-            raise _failed("items: expected a list", place)
+            raise self._error("items: expected a list", event)
         if self.problem:
             raise self.problem
         return self.root
 
-    def _part(self, event: Any) -> Item:
-        """Return the value that an event starts."""
-        start, node = event.start_mark, KINDS[type(event).__name__]
-        return Item(
-            source=self.source,
-            node=node,
-            flow=bool(getattr(event, "flow_style", False)),
-            start=start.index,
-            end=event.end_mark.index,
-            place=(start.line, start.column),
-            words={(): event.value} if node == SCALAR else {},
-        )
+
+def _place(name: str, mark: Any) -> Place:
+    return Place(name, mark.line + 1, mark.column + 1)
 
 
 def _failed(message: str, place: Place, hint: str = "", code: Code = "resource-list") -> MlgenError:
@@ -440,12 +400,13 @@ def read(text: Text) -> ResourceList:
         reading = _reading(text.name, source, LOADER)
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
-        place = Place(text.name, mark.line + 1, mark.column + 1) if mark else Place(text.name)
+        place = _place(text.name, mark) if mark else Place(text.name)
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise _failed(f"is not valid YAML: {reason}", place, code="not-yaml") from None
     root = reading.check()
     config = reading.fields.get(CONFIG)
-    config = config if config and config.node == MAPPING else None
+    if config and not isinstance(config.node.event, yaml.MappingStartEvent):
+        config = None
     for item in [*reading.items, *([config] if config else [])]:
         item.read()
     return ResourceList(
@@ -469,8 +430,8 @@ def _reading(name: str, source: str, parser: Any) -> Reading:
     """
     reading = Reading(name, source)
     try:
-        for step in walk(source, LENGTH, parser):
-            reading.add(step)
+        for node in walk(source, parser):
+            reading.add(node)
     except yaml.MarkedYAMLError as error:
         if error.problem != TOO_DEEP or parser is yaml.SafeLoader:
             raise
