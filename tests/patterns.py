@@ -593,7 +593,7 @@ def local() -> dict[str, list[str]]:
         r'dialects/jobset/__init__.py: ADDRESS + re.escape(subdomain) + r"(?![\w-])"': [
             r"(?<![\w-])[\w-]+(?<=\d)\.a(?![\w-])"
         ],
-        "documents/files.py: TYPE % name": [files.TYPE % "kind"],
+        "documents/lists.py: TYPE % name": [lists.TYPE % "kind"],
         "integrations/helm.py: text.encode()": [each.pattern.decode() for each in helm._patterns()],  # noqa: SLF001
         'jobfile/operators.py: row["labels"]': [row["labels"] for row in OPERATORS.values()],
         'jobfile/operators.py: table("resources/operator_pods")["own"]': [

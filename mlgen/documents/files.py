@@ -1,16 +1,16 @@
 """Reads files, folders and stdin, as whole texts or as one text per document."""
 
+import io
 import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, AnyStr, NamedTuple
 
 from mlgen.bounds import DOCUMENTS, TEXT_BYTES
-from mlgen.documents.chunks import chunks, is_blank, split
 from mlgen.problems import MlgenError, Place, Problem
 
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -30,6 +30,21 @@ HELM_HINT = "render the chart first: helm template CHART | mlgen render -"
 
 STDIN = "<stdin>"
 """The name of stdin in messages."""
+
+
+MARKERS = ("---", b"---")
+
+AFTER = ("", " ", "\t", "\n", "\r", b"", b" ", b"\t", b"\n", b"\r")
+"""Characters after a `---` that starts a document.
+
+https://yaml.org/spec/1.2.2/#912-document-markers
+"""
+
+IGNORED = ("", "#", b"", b"#")
+"""The first characters of lines without content."""
+
+VERSION = ("%YAML 1.2", b"%YAML 1.2")
+"""The directive that has no effect."""
 
 
 @dataclass(frozen=True)
@@ -347,59 +362,77 @@ def _bounded_lines(stream: IO[bytes], *, each: bool = False) -> Iterator[bytes]:
         yield line
 
 
-LIST_ITEMS = "\nitems:\n"
-
-LIST_HEAD = re.compile(r"(?:---\n|#.*\n|\n|apiVersion: v1\n|kind: List\n|metadata:\n(?: .*\n)*)*")
-"""The whole List except its items."""
-
-ENDS = re.compile(r"^(?![-\s#])", re.MULTILINE)
-"""The start of the field after the items."""
-
-DASH = re.compile(r"^-", re.MULTILINE)
-
-ALIAS = re.compile(r"[\[{,:-]\s*\*[\w-]")
-"""A possible alias, such as `- *a`, of a value in another item."""
-
-TYPE = r"^  %s: [\"']?([^\s\"']+)[\"']?$"
-VERSION, KIND = (re.compile(TYPE % name, re.MULTILINE) for name in ("apiVersion", "kind"))
-
-
-def list_items(text: Text, kinds: Container[tuple[str, str]]) -> Iterator[Text] | None:
-    """Return the items of a List in kubectl's format; None for any other text.
+def chunks(lines: Iterable[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
+    """Split a stream before each `---` line.
 
     Args:
-        text: one document.
-        kinds: apiVersions and kinds. The List must contain at least one such object.
+        lines: str or bytes, with their line endings.
+
+    Returns:
+        For each document, the number of its first line (from 0) and its text. The texts add up to
+        the stream.
     """
-    start = text.text.find(LIST_ITEMS) + len(LIST_ITEMS)
-    if start < len(LIST_ITEMS) or "\r" in text.text or ALIAS.search(text.text):
-        return None
-    end = ENDS.search(text.text, start)
-    stop = end.start() if end else len(text.text)
-    rest = text.text[: start - len(LIST_ITEMS) + 1] + text.text[stop:]
-    around = rest if rest.endswith("\n") else f"{rest}\n"
-    fields = ("apiVersion: v1", "kind: List", "metadata:")
-    is_list = [around.count(f"{line}\n") for line in fields] in ([1, 1, 0], [1, 1, 1])
-    if not is_list or not LIST_HEAD.fullmatch(around) or not text.text.startswith("- ", start):
-        return None
-    if not any(_type(item) in kinds for item in _items(text, start, stop)):
-        return None
-    return _items(text, start, stop)
+    start = 0
+    document: list[AnyStr] = []
+    for number, line in enumerate(lines):
+        if line[:3] in MARKERS and document and _starts_with_marker(line):
+            yield start, document[0][:0].join(document)
+            start, document = number, [line]
+        else:
+            document.append(line)
+    if document:
+        yield start, document[0][:0].join(document)
 
 
-def _items(text: Text, start: int, stop: int) -> Iterator[Text]:
-    """Yield the items between two positions, with their original lines and columns."""
-    line = text.line + text.text.count("\n", 0, start)
-    while start < stop:
-        following = DASH.search(text.text, start + 1, stop)
-        end = following.start() if following else stop
-        item = f" {text.text[start + 1 : end]}"
-        yield replace(text, text=item, line=line, item=True)
-        line += item.count("\n")
-        start = end
+def split(text: str) -> Iterator[tuple[int, str]]:
+    """Split a text into documents, as `chunks` splits lines."""
+    if "\r" in text:
+        yield from chunks(io.StringIO(text, newline=""))
+        return
+    start = line = 0
+    end = text.find("\n---")
+    while end >= 0:
+        if text[end + 4 : end + 5] in AFTER:
+            yield line, text[start : end + 1]
+            line += text.count("\n", start, end + 1)
+            start = end + 1
+        end = text.find("\n---", end + 1)
+    if text[start:]:
+        yield line, text[start:]
 
 
-def _type(item: Text) -> tuple[str, str]:
-    """Return the apiVersion and the kind of an item, "" for those not in kubectl's format."""
-    version, kind = VERSION.search(item.text), KIND.search(item.text)
-    return (version[1] if version else "", kind[1] if kind else "")
+def is_blank(chunk: AnyStr) -> bool:
+    """Return True if a document contains only its `---`, comments and `%YAML 1.2`.
+
+    As in kubectl, a comment also ends at the line breaks of YAML 1.1, such as U+2028, and only
+    spaces and tabs are blanks (go-yaml, yamlprivateh.go, is_break and is_blank).
+    """
+    text = chunk if isinstance(chunk, str) else chunk.decode(errors="replace")
+    rows = without_marker(text).splitlines()
+    return all(row.lstrip(" \t")[:1] in IGNORED or row[:9] in VERSION for row in rows)
+
+
+def without_marker(chunk: AnyStr) -> AnyStr:
+    """Return a document with its `---` replaced by spaces.
+
+    The rest of that line belongs to the document, and keeps its columns.
+    """
+    if not _starts_with_marker(chunk):
+        return chunk
+    return f"   {chunk[3:]}" if isinstance(chunk, str) else b"   " + chunk[3:]
+
+
+def is_marked(chunk: str) -> bool:
+    """Return True if a document starts with a line of `---`, alone or before a comment.
+
+    kubectl and YAML agree on these lines. kubectl does not see `--- {}` or `---` before a lone
+    carriage return.
+    """
+    line, end, _ = chunk.partition("\n")
+    rest = line[3:].removesuffix("\r" if end else "")
+    return _starts_with_marker(chunk) and "\r" not in rest and rest.lstrip(" \t")[:1] in ("", "#")
+
+
+def _starts_with_marker(text: AnyStr) -> bool:
+    """Return True if a text is `---`, or starts with `---` and white space."""
+    return text[:3] in MARKERS and text[3:4] in AFTER

@@ -8,7 +8,7 @@ an earlier one, with these values replaced. Parts that the objects share (see
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlgen.documents.chunks import is_marked, without_marker
+from mlgen.documents.files import is_marked, without_marker
 from mlgen.kubernetes.objects import Notes
 from mlgen.output.nodes import GAP, MODES, NO_NOTES, Gap, Writer
 from mlgen.output.terminal import safe
