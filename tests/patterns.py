@@ -560,7 +560,7 @@ def local() -> dict[str, list[str]]:
     Those that contain names of the input are given with examples.
     """
     from mlgen.checks import commands, operators, placement, pod_names
-    from mlgen.documents import files
+    from mlgen.documents import lists
     from mlgen.integrations import helm
     from mlgen.jobfile import gpus
     from mlgen.jobfile.operators import OPERATORS

@@ -133,14 +133,22 @@ class Item:
 
     Attributes:
         source: the text of the list.
-        node: the value.
-        before: the offset of the key of the field.
+        start: the offset of its first character.
+        end: the offset of its end; in block style, the start of the following text.
+        column: of its start, from 0.
+        flow: True if it is written as `{…}` or `[…]`.
+        owner: the name of its field, or "".
+        before: the offset of the key of that field.
         words: the texts of the scalars at the paths in `WORDS`, by path.
         problems: its own, without places.
     """
 
     source: str
-    node: Node
+    start: int
+    end: int
+    column: int
+    flow: bool
+    owner: str = ""
     before: int = 0
     words: dict[ValuePath, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -163,30 +171,10 @@ class Item:
         self.problems = [replace(problem, place=None) for problem in problems]
 
     @property
-    def start(self) -> int:
-        """The offset of its first character."""
-        return int(self.node.event.start_mark.index)
-
-    @property
-    def end(self) -> int:
-        """The offset of its end; in block style, the start of the following text."""
-        return int(self.node.last.end_mark.index)
-
-    @property
-    def flow(self) -> bool:
-        """True if it is written as `{…}` or `[…]`."""
-        return bool(getattr(self.node.event, "flow_style", False))
-
-    @property
     def text(self) -> str:
         """Its text as a separate document."""
-        margin = 0 if self.flow else self.node.event.start_mark.column
+        margin = 0 if self.flow else self.column
         return " " * margin + self.source[self.start : self.end]
-
-    @property
-    def owner(self) -> str:
-        """The name of the field, or of the field that contains the item."""
-        return str(self.node.path[0])
 
     @property
     def version(self) -> str:
@@ -230,120 +218,6 @@ class Item:
         return (group_of(self.version), self.kind, self.namespace, self.name)
 
 
-@dataclass(slots=True)
-class Reading:
-    """The parts of a list that have been read.
-
-    Attributes:
-        name: of the text, in messages.
-        source: the text.
-        root: the list; None before it starts.
-        fields: the value of each field.
-        values: the values of all fields in order. `results` can occur several times.
-        items: the items.
-        homes: the item or field that contains each anchor.
-        before: the offset of the last key of the list.
-        problem: the first problem, which is reported only if the text is a ResourceList.
-    """
-
-    name: str
-    source: str
-    root: Item | None = None
-    fields: dict[str, Item] = field(default_factory=dict)
-    values: list[Item] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
-    homes: dict[str, ValuePath] = field(default_factory=dict)
-    before: int = 0
-    problem: MlgenError | None = None
-
-    def add(self, node: Node) -> None:
-        """Read a key or value, or the end of a list or mapping.
-
-        Raises:
-            MlgenError: there is more than one document, or a limit is exceeded.
-        """
-        event = node.last
-        if node.depth >= DEPTH + ITEM and isinstance(event, yaml.CollectionStartEvent):
-            raise self._error(f"is nested more than {DEPTH} levels deep", event, code="too-large")
-        if len(self.items) > DOCUMENTS:
-            raise self._error(f"has more than {DOCUMENTS:,} items", event, code="too-large")
-        if node.end:
-            return
-        self._check_alias(node)
-        if node.depth == 0:
-            if self.root:
-                raise self._error(f"expected a single {KIND}", event, HINT)
-            self.root = Item(self.source, node)
-        elif node.depth == 1:
-            self._add_key(node) if node.is_key else self._add_field(node)
-        elif node.depth == ITEM and node.path[0] == ITEMS and not node.is_key:
-            self.items.append(Item(self.source, node))
-            if kind := NOT_OBJECTS.get(type(event)):
-                self._report(f"items: expected an object, got a {kind}", event)
-
-    def _add_key(self, node: Node) -> None:
-        self.before, name = node.event.start_mark.index, node.path[0]
-        if type(node.event) is yaml.AliasEvent or name == "<<":
-            self._report("expected a string as key", node.event)
-        if name in self.fields and name != RESULTS:
-            self._report(f'duplicate key "{name}"', node.event)
-
-    def _add_field(self, node: Node) -> None:
-        part = Item(self.source, node, self.before)
-        self.fields[part.owner] = part
-        self.values.append(part)
-        if part.owner == ITEMS and not isinstance(node.event, yaml.SequenceStartEvent):
-            self._report("items: expected a list", node.event)
-
-    def _check_alias(self, node: Node) -> None:
-        """Report an alias of a value in another item, because that item may be replaced."""
-        event, home = node.event, node.path[: ITEM if node.path[:1] == (ITEMS,) else 1]
-        if type(event) is not yaml.AliasEvent:
-            if event.anchor:
-                self.homes[event.anchor] = home
-        elif self.homes.get(event.anchor) != home:
-            self._report(f"the anchor of *{event.anchor} is not in the same item", event)
-
-    def _report(self, message: str, event: Any) -> None:
-        """Keep the first problem."""
-        self.problem = self.problem or self._error(message, event)
-
-    def _error(
-        self, message: str, event: Any, hint: str = "", code: Code = "resource-list"
-    ) -> MlgenError:
-        """Return an error at the place of an event."""
-        return _failed(message, _place(self.name, event.start_mark), hint, code)
-
-    def check(self) -> Item:
-        """Return the list.
-
-        Raises:
-            MlgenError: the text is not a ResourceList.
-        """
-        if not self.root:
-            raise _failed("the file contains no documents", Place(self.name), HINT, "empty")
-        words = {name: getattr(part.node.event, "value", "") for name, part in self.fields.items()}
-        version, kind = words.get("apiVersion", ""), words.get("kind", "")
-        event = self.root.node.event
-        if kind != KIND or version not in VERSIONS:
-            actual = f"{version} {kind}".strip() if kind else "a document without kind"
-            raise self._error(f"expected a {VERSIONS[0]} {KIND}, got {actual}", event, HINT)
-        if ITEMS not in self.fields:
-            raise self._error("items: expected a list", event)
-        if self.problem:
-            raise self.problem
-        return self.root
-
-
-def _place(name: str, mark: Any) -> Place:
-    return Place(name, mark.line + 1, mark.column + 1)
-
-
-def _failed(message: str, place: Place, hint: str = "", code: Code = "resource-list") -> MlgenError:
-    """Return the error of one problem."""
-    return MlgenError([Problem((), message, code, hint, place=place)])
-
-
 @dataclass(frozen=True)
 class Lines:
     """Offsets for replacing whole lines in a list in the format of kustomize and kpt.
@@ -363,25 +237,165 @@ class Lines:
     end: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class ResourceList:
-    """A ResourceList.
+    """A ResourceList, or what has been read of it.
 
     Attributes:
+        name: of the text, in messages.
         text: the whole list.
+        root: the list itself; None until it has been read.
+        fields: the values of its fields in their order. `results` can occur several times.
         items: the items in their order.
-        config: the functionConfig.
-        fields: the values of its fields in their order.
-        lines: None if the list is not in the format of kustomize and kpt.
-        flow: True if the whole text is a mapping in flow style (`{…}`), such as JSON.
+        config: the functionConfig, if it is a mapping.
     """
 
+    name: str
     text: str
-    items: tuple[Item, ...]
-    config: Item | None
-    fields: tuple[Item, ...]
-    lines: Lines | None
-    flow: bool
+    root: Item | None = None
+    fields: list[Item] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    config: Item | None = None
+    _words: dict[str, str] = field(default_factory=dict)
+    _homes: dict[str, ValuePath] = field(default_factory=dict)
+    _start: Any = None
+    _key: int = 0
+    _problem: MlgenError | None = None
+
+    @property
+    def flow(self) -> bool:
+        """True if the whole text is a mapping in flow style (`{…}`), such as JSON."""
+        root = self.root
+        return bool(root and root.flow and self.text.strip() == self.text[root.start : root.end])
+
+    def add(self, node: Node) -> None:
+        """Read a key or value, or the end of a list or mapping.
+
+        Raises:
+            MlgenError: there is more than one document, or a limit is exceeded.
+        """
+        if not node.end:
+            self._check_alias(node)
+            self._check(node)
+        if node.is_key or isinstance(node.last, yaml.CollectionStartEvent):
+            return
+        if node.depth > ITEM or (node.depth == ITEM and node.path[0] != ITEMS):
+            return
+        start, is_flow = node.event.start_mark, bool(getattr(node.event, "flow_style", False))
+        part = Item(self.text, start.index, node.last.end_mark.index, start.column, is_flow)
+        if node.depth == ITEM:
+            self.items.append(part)
+        elif node.depth == 0:
+            self.root = part
+        else:
+            part.owner, part.before = str(node.path[0]), self._key
+            self.fields.append(part)
+            if part.owner == CONFIG and isinstance(node.event, yaml.MappingStartEvent):
+                self.config = part
+
+    def _check(self, node: Node) -> None:
+        """Check the start of a key or value."""
+        event, path, mark = node.event, node.path, node.event.start_mark
+        if node.depth >= DEPTH + ITEM and isinstance(event, yaml.CollectionStartEvent):
+            message = f"is nested more than {DEPTH} levels deep"
+            raise _error(self.name, mark, message, code="too-large")
+        if node.depth == 0:
+            if self._start:
+                raise _error(self.name, mark, f"expected a single {KIND}", HINT)
+            self._start = mark
+        elif node.depth == 1 and node.is_key:
+            self._check_key(event, str(path[0]))
+        elif node.depth == 1:
+            self._words[str(path[0])] = getattr(event, "value", "")
+            if path == (ITEMS,) and not isinstance(event, yaml.SequenceStartEvent):
+                self._report("items: expected a list", event)
+        elif node.depth == ITEM and path[0] == ITEMS and not node.is_key:
+            if len(self.items) >= DOCUMENTS:
+                message = f"has more than {DOCUMENTS:,} items"
+                raise _error(self.name, mark, message, code="too-large")
+            if kind := NOT_OBJECTS.get(type(event)):
+                self._report(f"items: expected an object, got a {kind}", event)
+
+    def _check_key(self, event: Any, name: str) -> None:
+        """Check a key of the list."""
+        self._key = event.start_mark.index
+        if type(event) is yaml.AliasEvent or name == "<<":
+            self._report("expected a string as key", event)
+        if name in self._words and name != RESULTS:
+            self._report(f'duplicate key "{name}"', event)
+
+    def _check_alias(self, node: Node) -> None:
+        """Report an alias of a value in another item, because that item may be replaced."""
+        anchor, home = node.event.anchor, node.path[: ITEM if node.path[:1] == (ITEMS,) else 1]
+        if type(node.event) is not yaml.AliasEvent:
+            if anchor:
+                self._homes[anchor] = home
+        elif self._homes.get(anchor) != home:
+            self._report(f"the anchor of *{anchor} is not in the same item", node.event)
+
+    def _report(self, message: str, event: Any) -> None:
+        """Keep the first problem."""
+        self._problem = self._problem or _error(self.name, event.start_mark, message)
+
+    def check(self) -> None:
+        """Check what has been read.
+
+        Raises:
+            MlgenError: the text is not a ResourceList.
+        """
+        if not self._start:
+            raise _error(self.name, None, "the file contains no documents", HINT, "empty")
+        version, kind = self._words.get("apiVersion", ""), self._words.get("kind", "")
+        if kind != KIND or version not in VERSIONS:
+            actual = f"{version} {kind}".strip() if kind else "a document without kind"
+            message = f"expected a {VERSIONS[0]} {KIND}, got {actual}"
+            raise _error(self.name, self._start, message, HINT)
+        if ITEMS not in self._words:
+            raise _error(self.name, self._start, "items: expected a list")
+        if self._problem:
+            raise self._problem
+
+    @property
+    def lines(self) -> Lines | None:
+        """Where lines can be replaced; None unless each field and item starts on its own line.
+
+        None also if the text does not end with a newline. Lines cannot be appended then, because
+        adding a newline would change a block scalar at the end.
+        """
+        text, root = self.text, self.root
+        items = next(part for part in self.fields if part.owner == ITEMS)
+        if not root or root.flow or items.flow or not text.endswith("\n") or "\r" in text:
+            return None
+        offsets = [*(part.before for part in self.fields), root.end]
+        starts = [_line(text, offset) for offset in offsets]
+        dashes = [_line_of_dash(text, item.start) for item in self.items]
+        if -1 in (*starts, *dashes):
+            return None
+        spans = [*zip(self.fields, pairwise(starts), strict=True)]
+        (after,) = (end for part, (_, end) in spans if part is items)
+        return Lines(
+            items=(*dashes, after),
+            item_column=text.index("-", dashes[0]) - dashes[0],
+            results=tuple(span for part, span in spans if part.owner == RESULTS),
+            column=offsets[0] - starts[0],
+            end=starts[-1],
+        )
+
+
+def _error(
+    name: str, mark: Any, message: str, hint: str = "", code: Code = "resource-list"
+) -> MlgenError:
+    """Return the error of one problem.
+
+    Args:
+        name: of the text, in messages.
+        mark: of PyYAML; None if the place is not known.
+        message: of the problem.
+        hint: of the problem.
+        code: of the problem.
+    """
+    place = Place(name, mark.line + 1, mark.column + 1) if mark else Place(name)
+    return MlgenError([Problem((), message, code, hint, place=place)])
 
 
 def read(text: Text) -> ResourceList:
@@ -397,29 +411,19 @@ def read(text: Text) -> ResourceList:
     if problem := ambiguous(text.name, source):
         raise MlgenError([problem])
     try:
-        reading = _reading(text.name, source, LOADER)
+        found = _parsed(text.name, source, LOADER)
     except yaml.YAMLError as error:
-        mark: Any = getattr(error, "problem_mark", None)
-        place = _place(text.name, mark) if mark else Place(text.name)
+        mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise _failed(f"is not valid YAML: {reason}", place, code="not-yaml") from None
-    root = reading.check()
-    config = reading.fields.get(CONFIG)
-    if config and not isinstance(config.node.event, yaml.MappingStartEvent):
-        config = None
-    for item in [*reading.items, *([config] if config else [])]:
+        message = f"is not valid YAML: {reason}"
+        raise _error(text.name, mark, message, code="not-yaml") from None
+    found.check()
+    for item in [*found.items, *([found.config] if found.config else [])]:
         item.read()
-    return ResourceList(
-        text=source,
-        items=tuple(reading.items),
-        config=config,
-        fields=tuple(reading.values),
-        lines=_lines(source, root, reading),
-        flow=root.flow and source.strip() == source[root.start : root.end],
-    )
+    return found
 
 
-def _reading(name: str, source: str, parser: Any) -> Reading:
+def _parsed(name: str, source: str, parser: Any) -> ResourceList:
     """Return the parts of a list.
 
     libyaml stops at deep nesting before it yields the first levels. PyYAML's own parser continues.
@@ -428,41 +432,15 @@ def _reading(name: str, source: str, parser: Any) -> Reading:
         MlgenError: there is more than one document, or a limit is exceeded.
         yaml.YAMLError: the text is not valid YAML.
     """
-    reading = Reading(name, source)
+    found = ResourceList(name, source)
     try:
         for node in walk(source, parser):
-            reading.add(node)
+            found.add(node)
     except yaml.MarkedYAMLError as error:
         if error.problem != TOO_DEEP or parser is yaml.SafeLoader:
             raise
-        return _reading(name, source, yaml.SafeLoader)
-    return reading
-
-
-def _lines(text: str, root: Item, reading: Reading) -> Lines | None:
-    """Return the lines of a list; None unless each field and item starts on its own line.
-
-    None also if the text does not end with a newline. Lines cannot be appended then, because adding
-    a newline would change a block scalar at the end.
-    """
-    if root.flow or reading.fields[ITEMS].flow or not text.endswith("\n") or "\r" in text:
-        return None
-    offsets = [*(part.before for part in reading.values), root.end]
-    starts = [_line(text, offset) for offset in offsets]
-    dashes = [_line_of_dash(text, part.start) for part in reading.items]
-    if -1 in (*starts, *dashes):
-        return None
-    spans = [
-        (part.owner, *span) for part, span in zip(reading.values, pairwise(starts), strict=True)
-    ]
-    (after,) = (end for name, _, end in spans if name == ITEMS)
-    return Lines(
-        items=(*dashes, after),
-        item_column=text.index("-", dashes[0]) - dashes[0],
-        results=tuple((start, end) for name, start, end in spans if name == RESULTS),
-        column=offsets[0] - starts[0],
-        end=starts[-1],
-    )
+        return _parsed(name, source, yaml.SafeLoader)
+    return found
 
 
 def _line(text: str, index: int) -> int:

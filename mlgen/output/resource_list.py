@@ -46,8 +46,8 @@ def resource_list_texts(
     had_results = any(field.owner == RESULTS for field in source.fields)
     if not (replacements or results or had_results):
         yield source.text
-    elif source.lines:
-        yield from _edited(source.text, source.lines, replacements, results)
+    elif lines := source.lines:
+        yield from _edited(source.text, lines, replacements, results)
     elif source.flow:
         yield from _flow(source, replacements, results)
     else:
