@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, AnyStr, NamedTuple
 
 from mlgen.bounds import DOCUMENTS, TEXT_BYTES
-from mlgen.problems import MlgenError, Place, Problem
+from mlgen.problems import Code, MlgenError, Place, Problem
 
 SUFFIXES = (".json", ".yaml", ".yml")
 """The suffixes of files that are read from a folder, as in `kubectl apply -f FOLDER`."""
@@ -73,6 +73,10 @@ class Text:
     quotable: bool = False
 
 
+Reader = Callable[[str, IO[bytes]], Iterable[Text]]
+"""Returns the texts of a file from its name and content, or raises `TooLargeError`."""
+
+
 class Context(NamedTuple):
     """The documents of all input that are merged into custom resources, or replaced by jobs.
 
@@ -111,8 +115,7 @@ def bounded(texts: Iterable[Text], most: int | None = None) -> Iterator[Text]:
         if most is not None and characters > most:
             message = f"all files together have more than {most >> 20} MiB"
             hint = "pass fewer files at a time"
-            place = Place(text.name)
-            yield Text(text.name, problem=Problem((), message, "too-large", hint, place=place))
+            yield Text(text.name, problem=_problem(text.name, message, "too-large", hint))
             return
         if documents > DOCUMENTS:
             yield Text(text.name, problem=too_many(text.name))
@@ -122,22 +125,26 @@ def bounded(texts: Iterable[Text], most: int | None = None) -> Iterator[Text]:
 
 def too_many(name: str) -> Problem:
     """Return the problem of too many documents, at the file that exceeds the limit."""
-    hint = "read fewer files at once"
-    message = f"more than {DOCUMENTS} documents"
-    return Problem((), message, "too-large", hint, place=Place(name))
+    message, hint = f"more than {DOCUMENTS} documents", "read fewer files at once"
+    return _problem(name, message, "too-large", hint)
 
 
 def too_large(name: str) -> Problem:
     """Return the problem of a file that is too large."""
     message, hint = f"is larger than {TEXT_BYTES >> 20} MiB", "split it into several files"
-    return Problem((), message, "too-large", hint, place=Place(name))
+    return _problem(name, message, "too-large", hint)
+
+
+def _problem(name: str, message: str, code: Code, hint: str = "") -> Problem:
+    """Return the problem of a whole file."""
+    return Problem((), message, code, hint, place=Place(name))
 
 
 class TooLargeError(Exception):
     """A text has more bytes than the limit."""
 
 
-def _whole(name: str, stream: "IO[bytes]") -> list[Text]:
+def _whole(name: str, stream: IO[bytes]) -> list[Text]:
     """Return the text of a file, in a list.
 
     Raises:
@@ -149,14 +156,12 @@ def _whole(name: str, stream: "IO[bytes]") -> list[Text]:
     return [decode(name, data)]
 
 
-def read(
-    names: tuple[str, ...], texts_of: "Callable[[str, IO[bytes]], Iterable[Text]]"
-) -> Iterator[Text]:
+def read(names: tuple[str, ...], texts_of: Reader) -> Iterator[Text]:
     """Yield the texts of each file, or a text with a problem if the file cannot be read.
 
     Args:
         names: as for `texts`.
-        texts_of: returns the texts of a file from its name and content, or raises `TooLargeError`.
+        texts_of: reads a file.
     """
     for name in names:
         if name == "-":
@@ -178,9 +183,7 @@ def read(
             yield from _read(file, texts_of)
 
 
-def _read(
-    file: Path | None, texts_of: "Callable[[str, IO[bytes]], Iterable[Text]]"
-) -> Iterator[Text]:
+def _read(file: Path | None, texts_of: Reader) -> Iterator[Text]:
     """Yield the texts of one file or of stdin, or a text with a problem. See `read`."""
     name = str(file) if file else STDIN
     try:
@@ -203,7 +206,7 @@ def closed() -> Problem:
     return Problem((), message, "unreadable", hint, place=Place(STDIN, 0))
 
 
-def manifests(path: "Path") -> "list[Path]":
+def manifests(path: Path) -> list[Path]:
     """Return a file itself, or the manifests in a folder, sorted by name."""
     if not path.is_dir():
         return [path]
@@ -211,17 +214,17 @@ def manifests(path: "Path") -> "list[Path]":
     return sorted(file for file in files if file.name not in KUSTOMIZATIONS)
 
 
-def kustomization(folder: "Path") -> Path | None:
+def kustomization(folder: Path) -> Path | None:
     """Return the kustomization of a folder; None without one."""
     return next((path for name in KUSTOMIZATIONS if (path := folder / name).is_file()), None)
 
 
-def leads_out(path: "Path", folder: "Path") -> bool:
+def leads_out(path: Path, folder: Path) -> bool:
     """Return True if a path, after following links, is outside of a folder."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
-def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
+def _unsuitable(path: Path, files: list[Path]) -> Problem | None:
     """Return the problem of a Helm chart, a kustomization or a folder without manifests, or None.
 
     A link in a folder may lead to a file that the author of the folder has no permission to read.
@@ -243,14 +246,14 @@ def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
     links = (file for file in files if file != path and file.is_symlink())
     if outside := next((file for file in links if leads_out(file, path)), None):
         message, hint = "is a link to a file outside of the folder", "copy the file into the folder"
-        return Problem((), message, "unreadable", hint, place=Place(str(outside)))
-    return Problem((), message, "unreadable", hint, place=Place(str(path))) if hint else None
+        return _problem(str(outside), message, "unreadable", hint)
+    return _problem(str(path), message, "unreadable", hint) if hint else None
 
 
 def _unreadable(name: str, error: OSError) -> Text:
     """Return a text with the problem of an operating system error."""
     message = f"cannot be read: {error.strerror or error}"
-    return Text(name, problem=Problem((), message, "unreadable", place=Place(name)))
+    return Text(name, problem=_problem(name, message, "unreadable"))
 
 
 def decode(name: str, data: bytes, line: int = 0, offset: int = 0) -> Text:

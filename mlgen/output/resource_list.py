@@ -70,9 +70,8 @@ def _edited(
             yield " " * (lines.column + 2) + "[]\n"
 
     edits: list[tuple[int, int, Iterable[str]]] = [(*span, ()) for span in lines.results]
-    for number in replacements:
-        start, end = (*lines.items, lines.items[-1])[number : number + 2]
-        edits.append((start, end, items(number)))
+    starts = (*lines.items, lines.items[-1])
+    edits += [(starts[number], starts[number + 1], items(number)) for number in replacements]
     if results:
         edits.append((lines.end, lines.end, [_block({RESULTS: list(results)}, lines.column)]))
     done = 0
