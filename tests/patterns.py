@@ -560,7 +560,7 @@ def local() -> dict[str, list[str]]:
     Those that contain names of the input are given with examples.
     """
     from mlgen.checks import commands, operators, placement
-    from mlgen.documents import files
+    from mlgen.documents import lists
     from mlgen.integrations import helm
     from mlgen.jobfile.hints import OPERATORS
     from mlgen.jobfile.model import DEVICES, WHOLE_GPU
@@ -592,7 +592,7 @@ def local() -> dict[str, list[str]]:
         r'dialects/jobset/__init__.py: ADDRESS + re.escape(subdomain) + r"(?![\w-])"': [
             r"(?<![\w-])[\w-]+(?<=\d)\.a(?![\w-])"
         ],
-        "documents/files.py: TYPE % name": [files.TYPE % "kind"],
+        "documents/lists.py: TYPE % name": [lists.TYPE % "kind"],
         "integrations/helm.py: text.encode()": [each.pattern.decode() for each in helm._patterns()],  # noqa: SLF001
         'jobfile/hints.py: row["labels"]': [row["labels"] for row in OPERATORS.values()],
         'jobfile/hints.py: table("resources/operator_pods")["own"]': [

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlgen.bounds import TEXT_BYTES
-from mlgen.documents.chunks import is_blank, split
+from mlgen.documents import files
 from mlgen.documents.document import Document
 from mlgen.documents.files import (
     CHARTS,
@@ -250,12 +250,10 @@ def pieces(text: Text) -> Iterator[Text]:
     if "\nitems:\n" not in text.text or text.item:
         yield text
         return
-    from mlgen.documents.files import list_items
+    from mlgen.documents.lists import list_items
 
-    for line, chunk in split(text.text):
-        if not is_blank(chunk):
-            part = replace(text, text=chunk, line=text.line + line)
-            yield from list_items(part, _known()) or [part]
+    for part in files.documents(text):
+        yield from list_items(part, _known()) or [part]
 
 
 def each(

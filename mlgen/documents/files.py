@@ -1,16 +1,16 @@
 """Reads files, folders and stdin, as whole texts or as one text per document."""
 
+import io
 import os
 import re
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, AnyStr, NamedTuple
 
 from mlgen.bounds import DOCUMENTS, TEXT_BYTES
-from mlgen.documents.chunks import chunks, is_blank, split
-from mlgen.problems import MlgenError, Place, Problem
+from mlgen.problems import Code, MlgenError, Place, Problem
 
 SUFFIXES = (".json", ".yaml", ".yml")
 """The suffixes of files that are read from a folder, as in `kubectl apply -f FOLDER`."""
@@ -29,6 +29,21 @@ HELM_HINT = "render the chart first: helm template CHART | mlgen render -"
 
 STDIN = "<stdin>"
 """The name of stdin in messages."""
+
+
+MARKERS = ("---", b"---")
+
+AFTER = ("", " ", "\t", "\n", "\r", b"", b" ", b"\t", b"\n", b"\r")
+"""Characters after a `---` that starts a document.
+
+https://yaml.org/spec/1.2.2/#912-document-markers
+"""
+
+IGNORED = ("", "#", b"", b"#")
+"""The first characters of lines without content."""
+
+VERSION = ("%YAML 1.2", b"%YAML 1.2")
+"""The directive that has no effect."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,10 @@ class Text:
     context: "Context | None" = field(default=None, compare=False, repr=False)
     others: tuple[str, ...] | None = None
     quotable: bool = False
+
+
+Reader = Callable[[str, IO[bytes]], Iterable[Text]]
+"""Returns the texts of a file from its name and content, or raises `TooLargeError`."""
 
 
 class Context(NamedTuple):
@@ -95,8 +114,7 @@ def bounded(texts: Iterable[Text], most: int | None = None) -> Iterator[Text]:
         if most is not None and characters > most:
             message = f"all files together have more than {most >> 20} MiB"
             hint = "pass fewer files at a time"
-            place = Place(text.name)
-            yield Text(text.name, problem=Problem((), message, "too-large", hint, place=place))
+            yield Text(text.name, problem=_problem(text.name, message, "too-large", hint))
             return
         if documents > DOCUMENTS:
             yield Text(text.name, problem=too_many(text.name))
@@ -106,22 +124,26 @@ def bounded(texts: Iterable[Text], most: int | None = None) -> Iterator[Text]:
 
 def too_many(name: str) -> Problem:
     """Return the problem of too many documents, at the file that exceeds the limit."""
-    hint = "read fewer files at once"
-    message = f"more than {DOCUMENTS} documents"
-    return Problem((), message, "too-large", hint, place=Place(name))
+    message, hint = f"more than {DOCUMENTS} documents", "read fewer files at once"
+    return _problem(name, message, "too-large", hint)
 
 
 def too_large(name: str) -> Problem:
     """Return the problem of a file that is too large."""
     message, hint = f"is larger than {TEXT_BYTES >> 20} MiB", "split it into several files"
-    return Problem((), message, "too-large", hint, place=Place(name))
+    return _problem(name, message, "too-large", hint)
+
+
+def _problem(name: str, message: str, code: Code, hint: str = "") -> Problem:
+    """Return the problem of a whole file."""
+    return Problem((), message, code, hint, place=Place(name))
 
 
 class TooLargeError(Exception):
     """A text has more bytes than the limit."""
 
 
-def _whole(name: str, stream: "IO[bytes]") -> list[Text]:
+def _whole(name: str, stream: IO[bytes]) -> list[Text]:
     """Return the text of a file, in a list.
 
     Raises:
@@ -133,14 +155,12 @@ def _whole(name: str, stream: "IO[bytes]") -> list[Text]:
     return [decode(name, data)]
 
 
-def read(
-    names: tuple[str, ...], texts_of: "Callable[[str, IO[bytes]], Iterable[Text]]"
-) -> Iterator[Text]:
+def read(names: tuple[str, ...], texts_of: Reader) -> Iterator[Text]:
     """Yield the texts of each file, or a text with a problem if the file cannot be read.
 
     Args:
         names: as for `texts`.
-        texts_of: returns the texts of a file from its name and content, or raises `TooLargeError`.
+        texts_of: reads a file.
     """
     for name in names:
         if name == "-":
@@ -162,9 +182,7 @@ def read(
             yield from _read(file, texts_of)
 
 
-def _read(
-    file: Path | None, texts_of: "Callable[[str, IO[bytes]], Iterable[Text]]"
-) -> Iterator[Text]:
+def _read(file: Path | None, texts_of: Reader) -> Iterator[Text]:
     """Yield the texts of one file or of stdin, or a text with a problem. See `read`."""
     name = str(file) if file else STDIN
     try:
@@ -187,7 +205,7 @@ def closed() -> Problem:
     return Problem((), message, "unreadable", hint, place=Place(STDIN, 0))
 
 
-def manifests(path: "Path") -> "list[Path]":
+def manifests(path: Path) -> list[Path]:
     """Return a file itself, or the manifests in a folder, sorted by name."""
     if not path.is_dir():
         return [path]
@@ -195,17 +213,17 @@ def manifests(path: "Path") -> "list[Path]":
     return sorted(file for file in files if file.name not in KUSTOMIZATIONS)
 
 
-def kustomization(folder: "Path") -> Path | None:
+def kustomization(folder: Path) -> Path | None:
     """Return the kustomization of a folder; None without one."""
     return next((path for name in KUSTOMIZATIONS if (path := folder / name).is_file()), None)
 
 
-def leads_out(path: "Path", folder: "Path") -> bool:
+def leads_out(path: Path, folder: Path) -> bool:
     """Return True if a path, after following links, is outside of a folder."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
-def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
+def _unsuitable(path: Path, files: list[Path]) -> Problem | None:
     """Return the problem of a Helm chart, a kustomization or a folder without manifests, or None.
 
     A link in a folder may lead to a file that the author of the folder has no permission to read.
@@ -227,14 +245,14 @@ def _unsuitable(path: "Path", files: "list[Path]") -> Problem | None:
     links = (file for file in files if file != path and file.is_symlink())
     if outside := next((file for file in links if leads_out(file, path)), None):
         message, hint = "is a link to a file outside of the folder", "copy the file into the folder"
-        return Problem((), message, "unreadable", hint, place=Place(str(outside)))
-    return Problem((), message, "unreadable", hint, place=Place(str(path))) if hint else None
+        return _problem(str(outside), message, "unreadable", hint)
+    return _problem(str(path), message, "unreadable", hint) if hint else None
 
 
 def _unreadable(name: str, error: OSError) -> Text:
     """Return a text with the problem of an operating system error."""
     message = f"cannot be read: {error.strerror or error}"
-    return Text(name, problem=Problem((), message, "unreadable", place=Place(name)))
+    return Text(name, problem=_problem(name, message, "unreadable"))
 
 
 def decode(name: str, data: bytes, line: int = 0, offset: int = 0) -> Text:
@@ -335,59 +353,77 @@ def _bounded_lines(stream: IO[bytes], *, each: bool = False) -> Iterator[bytes]:
         yield line
 
 
-LIST_ITEMS = "\nitems:\n"
-
-LIST_HEAD = re.compile(r"(?:---\n|#.*\n|\n|apiVersion: v1\n|kind: List\n|metadata:\n(?: .*\n)*)*")
-"""The whole List except its items."""
-
-ENDS = re.compile(r"^(?![-\s#])", re.MULTILINE)
-"""The start of the field after the items."""
-
-DASH = re.compile(r"^-", re.MULTILINE)
-
-ALIAS = re.compile(r"[\[{,:-]\s*\*[\w-]")
-"""A possible alias, such as `- *a`, of a value in another item."""
-
-TYPE = r"^  %s: [\"']?([^\s\"']+)[\"']?$"
-VERSION, KIND = (re.compile(TYPE % name, re.MULTILINE) for name in ("apiVersion", "kind"))
-
-
-def list_items(text: Text, kinds: Container[tuple[str, str]]) -> Iterator[Text] | None:
-    """Return the items of a List in kubectl's format; None for any other text.
+def chunks(lines: Iterable[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
+    """Split a stream before each `---` line.
 
     Args:
-        text: one document.
-        kinds: apiVersions and kinds. The List must contain at least one such object.
+        lines: str or bytes, with their line endings.
+
+    Returns:
+        For each document, the number of its first line (from 0) and its text. The texts add up to
+        the stream.
     """
-    start = text.text.find(LIST_ITEMS) + len(LIST_ITEMS)
-    if start < len(LIST_ITEMS) or "\r" in text.text or ALIAS.search(text.text):
-        return None
-    end = ENDS.search(text.text, start)
-    stop = end.start() if end else len(text.text)
-    rest = text.text[: start - len(LIST_ITEMS) + 1] + text.text[stop:]
-    around = rest if rest.endswith("\n") else f"{rest}\n"
-    fields = ("apiVersion: v1", "kind: List", "metadata:")
-    is_list = [around.count(f"{line}\n") for line in fields] in ([1, 1, 0], [1, 1, 1])
-    if not is_list or not LIST_HEAD.fullmatch(around) or not text.text.startswith("- ", start):
-        return None
-    if not any(_type(item) in kinds for item in _items(text, start, stop)):
-        return None
-    return _items(text, start, stop)
+    start = 0
+    document: list[AnyStr] = []
+    for number, line in enumerate(lines):
+        if line[:3] in MARKERS and document and _starts_with_marker(line):
+            yield start, document[0][:0].join(document)
+            start, document = number, [line]
+        else:
+            document.append(line)
+    if document:
+        yield start, document[0][:0].join(document)
 
 
-def _items(text: Text, start: int, stop: int) -> Iterator[Text]:
-    """Yield the items between two positions, with their original lines and columns."""
-    line = text.line + text.text.count("\n", 0, start)
-    while start < stop:
-        following = DASH.search(text.text, start + 1, stop)
-        end = following.start() if following else stop
-        item = f" {text.text[start + 1 : end]}"
-        yield replace(text, text=item, line=line, item=True)
-        line += item.count("\n")
-        start = end
+def split(text: str) -> Iterator[tuple[int, str]]:
+    """Split a text into documents, as `chunks` splits lines."""
+    if "\r" in text:
+        yield from chunks(io.StringIO(text, newline=""))
+        return
+    start = line = 0
+    end = text.find("\n---")
+    while end >= 0:
+        if text[end + 4 : end + 5] in AFTER:
+            yield line, text[start : end + 1]
+            line += text.count("\n", start, end + 1)
+            start = end + 1
+        end = text.find("\n---", end + 1)
+    if text[start:]:
+        yield line, text[start:]
 
 
-def _type(item: Text) -> tuple[str, str]:
-    """Return the apiVersion and the kind of an item, "" for those not in kubectl's format."""
-    version, kind = VERSION.search(item.text), KIND.search(item.text)
-    return (version[1] if version else "", kind[1] if kind else "")
+def is_blank(chunk: AnyStr) -> bool:
+    """Return True if a document contains only its `---`, comments and `%YAML 1.2`.
+
+    As in kubectl, a comment also ends at the line breaks of YAML 1.1, such as U+2028, and only
+    spaces and tabs are blanks (go-yaml, yamlprivateh.go, is_break and is_blank).
+    """
+    text = chunk if isinstance(chunk, str) else chunk.decode(errors="replace")
+    rows = without_marker(text).splitlines()
+    return all(row.lstrip(" \t")[:1] in IGNORED or row[:9] in VERSION for row in rows)
+
+
+def without_marker(chunk: AnyStr) -> AnyStr:
+    """Return a document with its `---` replaced by spaces.
+
+    The rest of that line belongs to the document, and keeps its columns.
+    """
+    if not _starts_with_marker(chunk):
+        return chunk
+    return f"   {chunk[3:]}" if isinstance(chunk, str) else b"   " + chunk[3:]
+
+
+def is_marked(chunk: str) -> bool:
+    """Return True if a document starts with a line of `---`, alone or before a comment.
+
+    kubectl and YAML agree on these lines. kubectl does not see `--- {}` or `---` before a lone
+    carriage return.
+    """
+    line, end, _ = chunk.partition("\n")
+    rest = line[3:].removesuffix("\r" if end else "")
+    return _starts_with_marker(chunk) and "\r" not in rest and rest.lstrip(" \t")[:1] in ("", "#")
+
+
+def _starts_with_marker(text: AnyStr) -> bool:
+    """Return True if a text is `---`, or starts with `---` and white space."""
+    return text[:3] in MARKERS and text[3:4] in AFTER

@@ -27,9 +27,8 @@ from mlgen.bounds import (
     VALUES,
 )
 from mlgen.documents import scalars
-from mlgen.documents.chunks import is_blank, split
 from mlgen.documents.document import Document, Mark
-from mlgen.documents.files import KUSTOMIZE_HINT, Text, too_many
+from mlgen.documents.files import KUSTOMIZE_HINT, Text, is_blank, split, too_many
 from mlgen.problems import Code, Place, Problem, ValuePath, bounded
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

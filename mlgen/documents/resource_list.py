@@ -9,9 +9,9 @@ after the other and then dropped, so memory does not depend on the content of th
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -51,88 +51,80 @@ WORDS: frozenset[ValuePath] = frozenset(
 )
 """The paths of an item's strings that are kept."""
 
-LENGTH = 5
-"""The length of the longest path in WORDS within the list: an annotation of an item."""
-
 HINT = "run mlgen krm from kustomize or kpt; for manifests, run mlgen render -"
 
 ITEM = 2
 """The number of lists and mappings around an item."""
 
-MAPPING, LIST, SCALAR, ALIAS = "mapping", "list", "scalar", "alias"
-KINDS = {
-    "MappingStartEvent": MAPPING,
-    "SequenceStartEvent": LIST,
-    "ScalarEvent": SCALAR,
-    "AliasEvent": ALIAS,
+NOT_OBJECTS = {
+    yaml.SequenceStartEvent: "list",
+    yaml.ScalarEvent: "scalar",
+    yaml.AliasEvent: "alias",
 }
-"""The kinds of values, by PyYAML's events."""
+"""The kinds of values that are not mappings, by PyYAML's events."""
 
 
-class Step(NamedTuple):
-    """An event of PyYAML and its position.
+@dataclass(slots=True)
+class Node:
+    """A key or a value in a text.
 
     Attributes:
-        role: of the event: a key, the start of a value, or the end of a list or mapping.
-        event: of PyYAML.
-        path: of the value, or of the key's value, cut to a maximum length.
+        event: the event of PyYAML that starts it.
+        path: of the value, or of the key's value.
         depth: the number of lists and mappings around it.
+        is_key: True for a key of a mapping.
+        end: the event that ends a list or mapping; None for others, and until it has been read.
+        count: the number of keys and values that are directly in it, so far.
+        current: the path of the last of them.
     """
 
-    role: Literal["key", "value", "end"]
     event: Any
-    path: ValuePath
-    depth: int
+    path: ValuePath = ()
+    depth: int = 0
+    is_key: bool = False
+    end: Any = None
+    count: int = 0
+    current: ValuePath = ()
 
+    @property
+    def last(self) -> Any:
+        """The last event that has been read."""
+        return self.end or self.event
 
-class _Collection:
-    """A list or mapping that is being read: its path, and the path of the current value."""
-
-    def __init__(self, path: ValuePath, *, is_mapping: bool) -> None:
-        self.path, self.current, self.is_mapping = path, path, is_mapping
-        self.count = 0
-
-    def enter(self, key: str, length: int) -> Literal["key", "value"]:
-        """Advance to the next key or value.
-
-        Args:
-            key: the text of the value if it is a key.
-            length: the maximum length of paths.
-        """
-        is_key = self.is_mapping and self.count % 2 == 0
-        if len(self.path) < length and (is_key or not self.is_mapping):
-            self.current = (*self.path, key if is_key else self.count)
+    def inner(self, event: Any) -> "Node":
+        """Return the next key or value in this list or mapping."""
+        is_mapping = isinstance(self.event, yaml.MappingStartEvent)
+        is_key = is_mapping and self.count % 2 == 0
+        if is_key or not is_mapping:
+            step = getattr(event, "value", "") if is_key else self.count
+            self.current = (*self.path, step)
         self.count += 1
-        return "key" if is_key else "value"
+        return Node(event, self.current, self.depth + 1, is_key)
 
 
-def walk(text: str, length: int, parser: Any = LOADER) -> Iterator[Step]:
-    """Yield the keys and values of all documents of a text, and the ends of lists and mappings.
+def walk(text: str, parser: Any = LOADER) -> Iterator[Node]:
+    """Yield the keys and values of all documents of a text; lists and mappings also at their end.
 
     PyYAML's own composer rejects an anchor that two items use, and fails on deep nesting.
 
     Args:
         text: must not start with a byte order mark, which libyaml does not count.
-        length: the maximum length of paths.
         parser: of PyYAML.
 
     Raises:
         yaml.YAMLError: the text is not valid YAML.
     """
-    around: list[_Collection] = []
+    around: list[Node] = []
     for event in yaml.parse(text, parser):
         if isinstance(event, yaml.CollectionEndEvent):
-            yield Step("end", event, around.pop().path, len(around))
-            continue
-        if not isinstance(event, yaml.NodeEvent):
-            continue
-        key = event.value if isinstance(event, yaml.ScalarEvent) else ""
-        role = around[-1].enter(key, length) if around else "value"
-        path = around[-1].current if around else ()
-        yield Step(role, event, path, len(around))
-        if isinstance(event, yaml.CollectionStartEvent):
-            is_mapping = isinstance(event, yaml.MappingStartEvent)
-            around.append(_Collection(path, is_mapping=is_mapping))
+            node = around.pop()
+            node.end = event
+            yield node
+        elif isinstance(event, yaml.NodeEvent):
+            node = around[-1].inner(event) if around else Node(event)
+            yield node
+            if isinstance(event, yaml.CollectionStartEvent):
+                around.append(node)
 
 
 @dataclass(slots=True)
@@ -141,45 +133,47 @@ class Item:
 
     Attributes:
         source: the text of the list.
-        node: mapping, list, scalar or alias.
-        flow: True if it is written as `{…}` or `[…]`.
         start: the offset of its first character.
         end: the offset of its end; in block style, the start of the following text.
-        place: its line and column, from 0.
+        column: of its start, from 0.
+        flow: True if it is written as `{…}` or `[…]`.
         owner: the name of its field, or "".
         before: the offset of the key of that field.
-        words: the texts of the scalars at the paths in `WORDS`, and of a scalar itself, by path.
-        problems: its own, as the reader of documents reports them.
+        words: the texts of the scalars at the paths in `WORDS`, by path.
+        problems: its own, without places.
     """
 
     source: str
-    node: str
-    flow: bool
     start: int
     end: int
-    place: tuple[int, int]
+    column: int
+    flow: bool
     owner: str = ""
     before: int = 0
     words: dict[ValuePath, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def read(self) -> None:
-        """Read the item as a document. If that is not possible, its words stay as they are."""
-        document = read_document(self.origin, 0, self.text)
-        if not isinstance(document, Document):
-            self.problems = document
-            return
-        self.problems = document.problems
-        self.words = {}
-        for path in WORDS:
-            value = value_at(document.data, path)
-            if not isinstance(value, dict | list | None):
-                self.words[path] = document.texts.get(path, str(value))
+        """Read the item as a document, or if that is not possible, only its words."""
+        document = read_document("", 0, self.text)
+        if isinstance(document, Document):
+            problems = document.problems
+            for path in WORDS:
+                value = value_at(document.data, path)
+                if not isinstance(value, dict | list | None):
+                    self.words[path] = document.texts.get(path, str(value))
+        else:
+            problems = document
+            for node in walk(self.text):
+                # Within a key that is a mapping itself, there is no value yet.
+                if not node.is_key and node.depth == len(node.path) and node.path in WORDS:
+                    self.words[node.path] = getattr(node.event, "value", "")
+        self.problems = [replace(problem, place=None) for problem in problems]
 
     @property
     def text(self) -> str:
         """Its text as a separate document."""
-        margin = 0 if self.flow else self.place[1]
+        margin = 0 if self.flow else self.column
         return " " * margin + self.source[self.start : self.end]
 
     @property
@@ -224,166 +218,6 @@ class Item:
         return (group_of(self.version), self.kind, self.namespace, self.name)
 
 
-@dataclass(slots=True)
-class Reading:
-    """The parts of a list that have been read.
-
-    Attributes:
-        name: of the text, in messages.
-        source: the text.
-        root: the list; None before it starts.
-        fields: the value of each field.
-        values: the values of all fields in order. `results` can occur several times.
-        items: the items.
-        homes: the item or field that contains each anchor.
-        problem: the first problem, which is reported only if the text is a ResourceList.
-    """
-
-    name: str
-    source: str
-    root: Item | None = None
-    fields: dict[str, Item] = field(default_factory=dict)
-    values: list[Item] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
-    homes: dict[str, ValuePath] = field(default_factory=dict)
-    problem: MlgenError | None = None
-    _key: int = 0
-    _open: list[Item | None] = field(default_factory=list)
-
-    def add(self, step: Step) -> None:
-        """Read an event.
-
-        Raises:
-            MlgenError: there is more than one document, or a limit is exceeded.
-        """
-        event, path = step.event, step.path
-        if step.depth >= DEPTH + ITEM and hasattr(event, "flow_style"):
-            raise self._error(f"is nested more than {DEPTH} levels deep", event, code="too-large")
-        if len(self.items) > DOCUMENTS:
-            raise self._error(f"has more than {DOCUMENTS:,} items", event, code="too-large")
-        if step.role == "end":
-            part = self._open.pop()
-            if part:
-                part.end = event.end_mark.index
-            return
-        self._check_alias(event, path[:2] if path[:1] == (ITEMS,) else path[:1])
-        part = self._start(step)
-        if hasattr(event, "flow_style"):
-            self._open.append(part)
-
-    def _start(self, step: Step) -> Item | None:
-        """Read an event, and return the list, field or item that it starts, or None.
-
-        Raises:
-            MlgenError: there is more than one document.
-        """
-        event = step.event
-        if step.depth == 0:
-            if self.root:
-                raise self._error(f"expected a single {KIND}", event, HINT)
-            self.root = self._part(event)
-            return self.root
-        if step.role == "key":
-            if step.depth == 1:
-                self._start_field(event, str(step.path[0]))
-            return None
-        if step.depth == 1:
-            return self._field(event, str(step.path[0]))
-        if step.depth == ITEM and step.path[0] == ITEMS:
-            return self._item(event)
-        self._add_word(step)
-        return None
-
-    def _add_word(self, step: Step) -> None:
-        """Keep a string of an item, or of the functionConfig."""
-        in_item = step.path[0] == ITEMS
-        part = self.items[-1] if in_item and self.items else self.fields.get(str(step.path[0]))
-        inner = step.path[ITEM if in_item else 1 :]
-        # Within a key that is a mapping itself, there is no value yet.
-        if part and inner in WORDS and step.depth == len(step.path):
-            part.words[inner] = getattr(step.event, "value", "")
-
-    def _start_field(self, event: Any, name: str) -> None:
-        self._key = event.start_mark.index
-        if type(event) is yaml.AliasEvent or name == "<<":
-            self._report("expected a string as key", event)
-        if name in self.fields and name != RESULTS:
-            self._report(f'duplicate key "{name}"', event)
-
-    def _field(self, event: Any, name: str) -> Item:
-        part = self.fields[name] = self._part(event)
-        part.owner, part.before = name, self._key
-        self.values.append(part)
-        if name == ITEMS and part.node != LIST:
-            self._report("items: expected a list", event)
-        return part
-
-    def _item(self, event: Any) -> Item:
-        part = self._part(event)
-        self.items.append(part)
-        if part.node != MAPPING:
-            self._report(f"items: expected an object, got a {part.node}", event)
-        return part
-
-    def _check_alias(self, event: Any, home: ValuePath) -> None:
-        """Report an alias of a value in another item, because that item may be replaced."""
-        if type(event).__name__ != "AliasEvent":
-            if event.anchor:
-                self.homes[event.anchor] = home
-        elif self.homes.get(event.anchor) != home:
-            self._report(f"the anchor of *{event.anchor} is not in the same item", event)
-
-    def _report(self, message: str, event: Any) -> None:
-        """Keep the first problem."""
-        self.problem = self.problem or self._error(message, event)
-
-    def _error(
-        self, message: str, event: Any, hint: str = "", code: Code = "resource-list"
-    ) -> MlgenError:
-        """Return an error at the place of an event."""
-        mark = event.start_mark
-        return _failed(message, Place(self.name, mark.line + 1, mark.column + 1), hint, code)
-
-    def check(self) -> Item:
-        """Return the list.
-
-        Raises:
-            MlgenError: the text is not a ResourceList.
-        """
-        if not self.root:
-            raise _failed("the file contains no documents", Place(self.name), HINT, "empty")
-        words = {name: part.words.get((), "") for name, part in self.fields.items()}
-        version, kind = words.get("apiVersion", ""), words.get("kind", "")
-        row, column = self.root.place
-        place = Place(self.name, row + 1, column + 1)
-        if kind != KIND or version not in VERSIONS:
-            actual = f"{version} {kind}".strip() if kind else "a document without kind"
-            raise _failed(f"expected a {VERSIONS[0]} {KIND}, got {actual}", place, HINT)
-        if ITEMS not in self.fields:
-            raise _failed("items: expected a list", place)
-        if self.problem:
-            raise self.problem
-        return self.root
-
-    def _part(self, event: Any) -> Item:
-        """Return the value that an event starts."""
-        start, node = event.start_mark, KINDS[type(event).__name__]
-        return Item(
-            source=self.source,
-            node=node,
-            flow=bool(getattr(event, "flow_style", False)),
-            start=start.index,
-            end=event.end_mark.index,
-            place=(start.line, start.column),
-            words={(): event.value} if node == SCALAR else {},
-        )
-
-
-def _failed(message: str, place: Place, hint: str = "", code: Code = "resource-list") -> MlgenError:
-    """Return the error of one problem."""
-    return MlgenError([Problem((), message, code, hint, place=place)])
-
-
 @dataclass(frozen=True)
 class Lines:
     """Offsets for replacing whole lines in a list in the format of kustomize and kpt.
@@ -403,25 +237,165 @@ class Lines:
     end: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class ResourceList:
-    """A ResourceList.
+    """A ResourceList, or what has been read of it.
 
     Attributes:
+        name: of the text, in messages.
         text: the whole list.
+        root: the list itself; None until it has been read.
+        fields: the values of its fields in their order. `results` can occur several times.
         items: the items in their order.
-        config: the functionConfig.
-        fields: the values of its fields in their order.
-        lines: None if the list is not in the format of kustomize and kpt.
-        flow: True if the whole text is a mapping in flow style (`{…}`), such as JSON.
+        config: the functionConfig, if it is a mapping.
     """
 
+    name: str
     text: str
-    items: tuple[Item, ...]
-    config: Item | None
-    fields: tuple[Item, ...]
-    lines: Lines | None
-    flow: bool
+    root: Item | None = None
+    fields: list[Item] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    config: Item | None = None
+    _words: dict[str, str] = field(default_factory=dict)
+    _homes: dict[str, ValuePath] = field(default_factory=dict)
+    _start: Any = None
+    _key: int = 0
+    _problem: MlgenError | None = None
+
+    @property
+    def flow(self) -> bool:
+        """True if the whole text is a mapping in flow style (`{…}`), such as JSON."""
+        root = self.root
+        return bool(root and root.flow and self.text.strip() == self.text[root.start : root.end])
+
+    def add(self, node: Node) -> None:
+        """Read a key or value, or the end of a list or mapping.
+
+        Raises:
+            MlgenError: there is more than one document, or a limit is exceeded.
+        """
+        if not node.end:
+            self._check_alias(node)
+            self._check(node)
+        if node.is_key or isinstance(node.last, yaml.CollectionStartEvent):
+            return
+        if node.depth > ITEM or (node.depth == ITEM and node.path[0] != ITEMS):
+            return
+        start, is_flow = node.event.start_mark, bool(getattr(node.event, "flow_style", False))
+        part = Item(self.text, start.index, node.last.end_mark.index, start.column, is_flow)
+        if node.depth == ITEM:
+            self.items.append(part)
+        elif node.depth == 0:
+            self.root = part
+        else:
+            part.owner, part.before = str(node.path[0]), self._key
+            self.fields.append(part)
+            if part.owner == CONFIG and isinstance(node.event, yaml.MappingStartEvent):
+                self.config = part
+
+    def _check(self, node: Node) -> None:
+        """Check the start of a key or value."""
+        event, path, mark = node.event, node.path, node.event.start_mark
+        if node.depth >= DEPTH + ITEM and isinstance(event, yaml.CollectionStartEvent):
+            message = f"is nested more than {DEPTH} levels deep"
+            raise _error(self.name, mark, message, code="too-large")
+        if node.depth == 0:
+            if self._start:
+                raise _error(self.name, mark, f"expected a single {KIND}", HINT)
+            self._start = mark
+        elif node.depth == 1 and node.is_key:
+            self._check_key(event, str(path[0]))
+        elif node.depth == 1:
+            self._words[str(path[0])] = getattr(event, "value", "")
+            if path == (ITEMS,) and not isinstance(event, yaml.SequenceStartEvent):
+                self._report("items: expected a list", event)
+        elif node.depth == ITEM and path[0] == ITEMS and not node.is_key:
+            if len(self.items) >= DOCUMENTS:
+                message = f"has more than {DOCUMENTS:,} items"
+                raise _error(self.name, mark, message, code="too-large")
+            if kind := NOT_OBJECTS.get(type(event)):
+                self._report(f"items: expected an object, got a {kind}", event)
+
+    def _check_key(self, event: Any, name: str) -> None:
+        """Check a key of the list."""
+        self._key = event.start_mark.index
+        if type(event) is yaml.AliasEvent or name == "<<":
+            self._report("expected a string as key", event)
+        if name in self._words and name != RESULTS:
+            self._report(f'duplicate key "{name}"', event)
+
+    def _check_alias(self, node: Node) -> None:
+        """Report an alias of a value in another item, because that item may be replaced."""
+        anchor, home = node.event.anchor, node.path[: ITEM if node.path[:1] == (ITEMS,) else 1]
+        if type(node.event) is not yaml.AliasEvent:
+            if anchor:
+                self._homes[anchor] = home
+        elif self._homes.get(anchor) != home:
+            self._report(f"the anchor of *{anchor} is not in the same item", node.event)
+
+    def _report(self, message: str, event: Any) -> None:
+        """Keep the first problem."""
+        self._problem = self._problem or _error(self.name, event.start_mark, message)
+
+    def check(self) -> None:
+        """Check what has been read.
+
+        Raises:
+            MlgenError: the text is not a ResourceList.
+        """
+        if not self._start:
+            raise _error(self.name, None, "the file contains no documents", HINT, "empty")
+        version, kind = self._words.get("apiVersion", ""), self._words.get("kind", "")
+        if kind != KIND or version not in VERSIONS:
+            actual = f"{version} {kind}".strip() if kind else "a document without kind"
+            message = f"expected a {VERSIONS[0]} {KIND}, got {actual}"
+            raise _error(self.name, self._start, message, HINT)
+        if ITEMS not in self._words:
+            raise _error(self.name, self._start, "items: expected a list")
+        if self._problem:
+            raise self._problem
+
+    @property
+    def lines(self) -> Lines | None:
+        """Where lines can be replaced; None unless each field and item starts on its own line.
+
+        None also if the text does not end with a newline. Lines cannot be appended then, because
+        adding a newline would change a block scalar at the end.
+        """
+        text, root = self.text, self.root
+        items = next(part for part in self.fields if part.owner == ITEMS)
+        if not root or root.flow or items.flow or not text.endswith("\n") or "\r" in text:
+            return None
+        offsets = [*(part.before for part in self.fields), root.end]
+        starts = [_line(text, offset) for offset in offsets]
+        dashes = [_line_of_dash(text, item.start) for item in self.items]
+        if -1 in (*starts, *dashes):
+            return None
+        spans = [*zip(self.fields, pairwise(starts), strict=True)]
+        (after,) = (end for part, (_, end) in spans if part is items)
+        return Lines(
+            items=(*dashes, after),
+            item_column=text.index("-", dashes[0]) - dashes[0],
+            results=tuple(span for part, span in spans if part.owner == RESULTS),
+            column=offsets[0] - starts[0],
+            end=starts[-1],
+        )
+
+
+def _error(
+    name: str, mark: Any, message: str, hint: str = "", code: Code = "resource-list"
+) -> MlgenError:
+    """Return the error of one problem.
+
+    Args:
+        name: of the text, in messages.
+        mark: of PyYAML; None if the place is not known.
+        message: of the problem.
+        hint: of the problem.
+        code: of the problem.
+    """
+    place = Place(name, mark.line + 1, mark.column + 1) if mark else Place(name)
+    return MlgenError([Problem((), message, code, hint, place=place)])
 
 
 def read(text: Text) -> ResourceList:
@@ -437,28 +411,19 @@ def read(text: Text) -> ResourceList:
     if problem := ambiguous(text.name, source):
         raise MlgenError([problem])
     try:
-        reading = _reading(text.name, source, LOADER)
+        found = _parsed(text.name, source, LOADER)
     except yaml.YAMLError as error:
-        mark: Any = getattr(error, "problem_mark", None)
-        place = Place(text.name, mark.line + 1, mark.column + 1) if mark else Place(text.name)
+        mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise _failed(f"is not valid YAML: {reason}", place, code="not-yaml") from None
-    root = reading.check()
-    config = reading.fields.get(CONFIG)
-    config = config if config and config.node == MAPPING else None
-    for item in [*reading.items, *([config] if config else [])]:
+        message = f"is not valid YAML: {reason}"
+        raise _error(text.name, mark, message, code="not-yaml") from None
+    found.check()
+    for item in [*found.items, *([found.config] if found.config else [])]:
         item.read()
-    return ResourceList(
-        text=source,
-        items=tuple(reading.items),
-        config=config,
-        fields=tuple(reading.values),
-        lines=_lines(source, root, reading),
-        flow=root.flow and source.strip() == source[root.start : root.end],
-    )
+    return found
 
 
-def _reading(name: str, source: str, parser: Any) -> Reading:
+def _parsed(name: str, source: str, parser: Any) -> ResourceList:
     """Return the parts of a list.
 
     libyaml stops at deep nesting before it yields the first levels. PyYAML's own parser continues.
@@ -467,41 +432,15 @@ def _reading(name: str, source: str, parser: Any) -> Reading:
         MlgenError: there is more than one document, or a limit is exceeded.
         yaml.YAMLError: the text is not valid YAML.
     """
-    reading = Reading(name, source)
+    found = ResourceList(name, source)
     try:
-        for step in walk(source, LENGTH, parser):
-            reading.add(step)
+        for node in walk(source, parser):
+            found.add(node)
     except yaml.MarkedYAMLError as error:
         if error.problem != TOO_DEEP or parser is yaml.SafeLoader:
             raise
-        return _reading(name, source, yaml.SafeLoader)
-    return reading
-
-
-def _lines(text: str, root: Item, reading: Reading) -> Lines | None:
-    """Return the lines of a list; None unless each field and item starts on its own line.
-
-    None also if the text does not end with a newline. Lines cannot be appended then, because adding
-    a newline would change a block scalar at the end.
-    """
-    if root.flow or reading.fields[ITEMS].flow or not text.endswith("\n") or "\r" in text:
-        return None
-    offsets = [*(part.before for part in reading.values), root.end]
-    starts = [_line(text, offset) for offset in offsets]
-    dashes = [_line_of_dash(text, part.start) for part in reading.items]
-    if -1 in (*starts, *dashes):
-        return None
-    spans = [
-        (part.owner, *span) for part, span in zip(reading.values, pairwise(starts), strict=True)
-    ]
-    (after,) = (end for name, _, end in spans if name == ITEMS)
-    return Lines(
-        items=(*dashes, after),
-        item_column=text.index("-", dashes[0]) - dashes[0],
-        results=tuple((start, end) for name, start, end in spans if name == RESULTS),
-        column=offsets[0] - starts[0],
-        end=starts[-1],
-    )
+        return _parsed(name, source, yaml.SafeLoader)
+    return found
 
 
 def _line(text: str, index: int) -> int:

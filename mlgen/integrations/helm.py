@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mlgen import dialects
-from mlgen.documents.chunks import chunks, is_blank
 from mlgen.documents.document import Document
-from mlgen.documents.files import STDIN, Context, Text, decode
+from mlgen.documents.files import STDIN, Context, Text, chunks, decode, is_blank
 from mlgen.integrations import file_type
 from mlgen.jobfile.model import KIND
 from mlgen.kubernetes.limits import CONFIG_MAP_MAX, kib

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from mlgen.documents.chunks import is_blank, split
-from mlgen.documents.files import Text
+from mlgen.documents.files import Text, is_blank, split
 from mlgen.documents.reader import may_be_secret
 from mlgen.output.terminal import counted, safe, safe_json
 from mlgen.problems import Place, Problem, dotted

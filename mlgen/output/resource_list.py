@@ -13,7 +13,7 @@ from itertools import chain
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
-from mlgen.documents.resource_list import ITEMS, RESULTS, Lines, ResourceList, walk
+from mlgen.documents.resource_list import ITEM, ITEMS, RESULTS, Lines, ResourceList, walk
 from mlgen.kubernetes.objects import Object
 from mlgen.output.files import MEMORY
 from mlgen.output.yaml import START, yaml_text
@@ -46,8 +46,8 @@ def resource_list_texts(
     had_results = any(field.owner == RESULTS for field in source.fields)
     if not (replacements or results or had_results):
         yield source.text
-    elif source.lines:
-        yield from _edited(source.text, source.lines, replacements, results)
+    elif lines := source.lines:
+        yield from _edited(source.text, lines, replacements, results)
     elif source.flow:
         yield from _flow(source, replacements, results)
     else:
@@ -70,9 +70,8 @@ def _edited(
             yield " " * (lines.column + 2) + "[]\n"
 
     edits: list[tuple[int, int, Iterable[str]]] = [(*span, ()) for span in lines.results]
-    for number in replacements:
-        start, end = (*lines.items, lines.items[-1])[number : number + 2]
-        edits.append((start, end, items(number)))
+    starts = (*lines.items, lines.items[-1])
+    edits += [(starts[number], starts[number + 1], items(number)) for number in replacements]
     if results:
         edits.append((lines.end, lines.end, [_block({RESULTS: list(results)}, lines.column)]))
     done = 0
@@ -148,24 +147,24 @@ def _events(
     source: ResourceList, replacements: Replacements, results: Sequence[Object]
 ) -> Iterator[Any]:
     """Yield the events of the new list."""
-    for step in walk(source.text, 2):
-        path, is_end = step.path, step.role == "end"
+    for node in walk(source.text):
+        path = node.path
         if path[:1] == (RESULTS,):
             continue
         if path[:1] == (ITEMS,) and path[1:] and path[1] in replacements:
-            if step.depth == len(path) and not is_end:
+            if len(path) == node.depth == ITEM and not node.end:
                 yield from _events_of(replacements[int(path[1])])
             continue
-        if path == (ITEMS,) and is_end:
+        if node.end and path == (ITEMS,):
             yield from _events_of(replacements.get(len(source.items), ()))
-        if step.depth == 0 and is_end and results:
+        if node.end and node.depth == 0 and results:
             yield from _events_of([RESULTS, list(results)])
-        yield step.event
+        yield node.last
 
 
 def _events_of(values: Sequence[Any]) -> Iterator[Any]:
     """Yield the YAML events of values in sequence."""
-    return (step.event for value in values for step in walk(yaml_text([value]), 0))
+    return (node.last for value in values for node in walk(yaml_text([value])))
 
 
 def _as_block(event: Any) -> Any:

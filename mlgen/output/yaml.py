@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mlgen.documents.chunks import is_marked, without_marker
+from mlgen.documents.files import is_marked, without_marker
 from mlgen.kubernetes.objects import Notes
 from mlgen.output.terminal import safe
 

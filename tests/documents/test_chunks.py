@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import yaml
 
-from mlgen.documents.chunks import chunks, is_blank, without_marker
+from mlgen.documents.files import chunks, is_blank, without_marker
 
 STREAM = [
     ("a: 1\n", [(0, "a: 1\n")]),

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlgen import dialects
-from mlgen.documents.chunks import chunks, split
-from mlgen.documents.files import Text, documents, parts, texts
+from mlgen.documents.files import Text, chunks, documents, parts, split, texts
 from mlgen.documents.reader import read_documents
 
 FILES = {

@@ -98,7 +98,7 @@ def test_the_line_of_an_item_is_that_of_its_dash(dash):
 def test_every_version_of_a_resource_list_is_accepted(version):
     text = f"apiVersion: config.kubernetes.io/{version}\nkind: ResourceList\nitems: []\n"
 
-    assert () == parsed(text).items
+    assert [] == parsed(text).items
 
 
 EXPECTED = "expected a config.kubernetes.io/v1 ResourceList, got"

@@ -25,9 +25,8 @@ from support import FILES, FIXTURES, RESOURCES, ROOT, apply, load
 
 from mlgen import dialects
 from mlgen.documents import overrides
-from mlgen.documents.chunks import chunks, is_blank, split, without_marker
 from mlgen.documents.document import Document
-from mlgen.documents.files import Text
+from mlgen.documents.files import Text, chunks, is_blank, split, without_marker
 from mlgen.live.kubectl import Kubectl
 from mlgen.live.kubectl import Outcome as Answer
 from mlgen.output.round_trip import styled_text, styles
