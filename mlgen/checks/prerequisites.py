@@ -16,7 +16,7 @@ from mlgen.kubernetes.objects import Identities, Key, Object, group_kind, keys
 from mlgen.kubernetes.pod_resources import SHARED, Amounts, Kind
 from mlgen.kubernetes.quantity import times, total
 from mlgen.kubernetes.references import Reference
-from mlgen.kubernetes.validation.syntax import is_subdomain
+from mlgen.kubernetes.validation.rows import is_subdomain
 from mlgen.kubernetes.values import value_at
 from mlgen.objects.labels import COMPONENT, ROLE, workload_name
 from mlgen.objects.storage import GIT_KEYS

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from mlgen.kubernetes.validation.syntax import is_subdomain
+from mlgen.kubernetes.validation.rows import is_subdomain
 from mlgen.output.yaml import yaml_text
 
 
