@@ -16,7 +16,7 @@ from mlgen.documents.files import Text
 from mlgen.flow import flow
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.schema import with_hints
-from mlgen.kubernetes.validation.syntax import is_subdomain
+from mlgen.kubernetes.validation.rows import is_subdomain
 from mlgen.kubernetes.versions import KubeVersion
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import MlgenError

@@ -612,7 +612,7 @@ def local() -> dict[str, list[str]]:
             host_pattern(["a", "a-b"]).pattern
         ],
         "kubernetes/validation/rows.py: allowed": rules,
-        "kubernetes/validation/syntax.py: pattern": rules,
+        "kubernetes/validation/rows.py: pattern": rules,
         r'launch/variables.py: rf"(?:{names})-(.+-\d+)"': [r"(?:a|b)-(.+-\d+)"],
         r'launch/variables.py: rf"\b{own}\b"': [r"\ba\b"],
         "launch/variables.py: like_a_role": [rf"(.*-)?({roles})(-\d+)?(-svc|-service|-headless)?"],

@@ -41,7 +41,7 @@ from mlgen.kubernetes import limits, validation
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, LAST_APPLIED, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Key, Object, group_of, is_built_in
 from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
-from mlgen.kubernetes.validation.syntax import SUBDOMAIN_MAX, is_subdomain
+from mlgen.kubernetes.validation.rows import SUBDOMAIN_MAX, is_subdomain
 from mlgen.kubernetes.versions import RELAXED_SERVICE_NAMES, KubeVersion
 from mlgen.objects.labels import DECIDES, REPLICA_INDEX, ROLE
 from mlgen.problems import Problem, ValuePath, bounded, dotted, listed

@@ -58,7 +58,7 @@ def dns_policy(pods: Pods) -> Iterator[Located]:
         template: {spec: {dnsPolicy: Default}}
         roles: {worker: {}}
     """
-    policy, on_host = (pods.spec.get(name) for name in ("dnsPolicy", "hostNetwork"))
+    policy, on_host = pods.spec.get("dnsPolicy"), pods.spec.get("hostNetwork")
     is_alone = len(pods.job.pods) == 1 and pods.count == 1
     if is_alone or not (policy == "Default" or (policy == "ClusterFirst" and on_host)):
         return
@@ -235,11 +235,13 @@ class Directory:
     def __init__(self, job: Objects) -> None:
         self.job = job
         self.services = job.of_kind("Service")
-        self.subdomains = {job.name, *(pods.subdomain[1] or job.name for pods in job.distinct_pods)}
+        self.subdomains, roles = {job.name}, set[str | None]()
+        for pods in job.distinct_pods:
+            self.subdomains.add(pods.subdomain[1] or job.name)
+            roles.add(pods.template["metadata"]["labels"].get(ROLE))
         self.domains = {*self.subdomains, *self.services}
         self.prefixes = tuple(f"{name}-" for name in self.subdomains)
-        self.namespace = next((item["metadata"].get("namespace") for item in job.items), None)
-        roles = {pods.template["metadata"]["labels"].get(ROLE) for pods in job.distinct_pods}
+        self.namespace = job.items[0]["metadata"].get("namespace") if job.items else None
         self.hosts = {f"{prefix}{role}-" for prefix in self.prefixes for role in roles - {None}}
         self.hosts |= {f"{name}-" for name in job.by_host}
         self.names = self.hosts | {f"{job.name}-{role}-" for role in OPERATOR_ROLES}

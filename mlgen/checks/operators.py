@@ -391,11 +391,10 @@ def operator_file(container: Container) -> Iterator[Located]:
         volumes: {hosts: {mountPath: /etc/volcano, configMap: hosts}}
         roles: {worker: {}}
     """
-    mounts = [str(mount["mountPath"]) for mount in container.data.get("volumeMounts") or ()]
     for text in container.texts:
         for operator, pattern, fix in FILES if "/" in text.text else ():
             match = re.search(pattern, text.text)
-            if match and not any(is_below(match[0], mount) for mount in mounts):
+            if match and not any(is_below(match[0], folder) for folder in container.folders):
                 reads = f"{text.label} reads {match[0]}, which {operator} writes"
                 message = f"{reads}, but which is on no volume of the container"
                 yield container.doubt(text, message, fix, "volume")

@@ -16,7 +16,7 @@ from mlgen.kubernetes.objects import Identities, Key, Object, group_kind, keys
 from mlgen.kubernetes.pod_resources import SHARED, Amounts, Kind
 from mlgen.kubernetes.quantity import times, total
 from mlgen.kubernetes.references import Reference
-from mlgen.kubernetes.validation.syntax import is_subdomain
+from mlgen.kubernetes.validation.rows import is_subdomain
 from mlgen.kubernetes.values import value_at
 from mlgen.objects.labels import COMPONENT, ROLE, workload_name
 from mlgen.objects.storage import GIT_KEYS
@@ -53,7 +53,7 @@ def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
     """
     names = {workload_name(topology.job, role): role for role in topology.roles}
     items = workloads(objects)
-    others = [item for name, item in items.items() if name not in names]
+    others: list[tuple[Object, int]] = []
     of_roles: dict[str, Object] = {}
     counts: dict[str, int] = {}
     for name, item in items.items():
@@ -62,6 +62,8 @@ def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
             # Replicas with their own Jobs have equal requests.
             of_roles.setdefault(role.name, item)
             counts[role.name] = counts.get(role.name, 0) + role.replicas
+        else:
+            others.append((item, 1))
     roles = list(of_roles.values())
     counted = list(zip(roles, counts.values(), strict=True))
     limits = _sum(counted, "limits")
@@ -69,8 +71,8 @@ def totals(topology: Topology, objects: Iterable[Object]) -> Totals:
     return Totals(
         _sum(counted, "requests"),
         {name: amount for name, amount in limits.items() if name not in unlimited},
-        _sum([(item, 1) for item in others], "requests"),
-        tuple(item["spec"]["template"]["metadata"]["labels"][ROLE] for item in others),
+        _sum(others, "requests"),
+        tuple(item["spec"]["template"]["metadata"]["labels"][ROLE] for item, _ in others),
     )
 
 
@@ -154,7 +156,6 @@ def named(objects: Iterable[Object]) -> list[Prerequisite]:
             own = None if is_shared else reference.namespace or namespace
             of_object = uses.setdefault((reference.kind, reference.name, own), [])
             of_object.append((str(user), reference, is_git))
-    order = list(GROUPS)
     return [
         Prerequisite(
             kind,
@@ -164,9 +165,9 @@ def named(objects: Iterable[Object]) -> list[Prerequisite]:
             tuple(dict.fromkeys(user for user, _, _ in of_object)),
             _command(kind, name, namespace, of_object),
         )
-        for (kind, name, namespace), of_object in sorted(
-            uses.items(), key=lambda pair: order.index(pair[0][0])
-        )
+        for known in GROUPS
+        for (kind, name, namespace), of_object in uses.items()
+        if kind == known
     ]
 
 

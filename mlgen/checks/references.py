@@ -159,11 +159,11 @@ def _config_maps(job: Objects) -> Iterator[Located]:
                     yield broken(pods.item, item_path, message, "use a key that exists", "volume")
     if own in maps or own not in used:
         yield from _unused(job, "ConfigMap", used, "no pod uses")
-    containers = (item for pods in job.distinct_pods for _, item in pods.containers())
     scripts = {
         word.removeprefix(f"{SCRIPTS}/")
-        for container in containers
-        for word in container.get("command", [])
+        for pods in job.distinct_pods
+        for container in pods.each_container
+        for word in container.data.get("command", [])
         if word.startswith(SCRIPTS)
     }
     for name in sorted(scripts - keys[own]) if own in maps else ():
@@ -261,8 +261,11 @@ def _accounts(job: Objects) -> Iterator[Located]:
     for item in bindings:
         yield from _binding(job, item, used)
     # mlgen's ServiceAccounts have the names of workloads. Others are the user's and may exist.
-    generated = [pods for pods in job.pods if pods.account == name_of(pods.item)]
-    missing = [pods for pods in generated if pods.account not in accounts]
+    missing = [
+        pods
+        for pods in job.pods
+        if pods.account == name_of(pods.item) and pods.account not in accounts
+    ]
     for pods in missing:
         message = f"runs as the ServiceAccount {pods.account}, which does not exist"
         yield broken(pods.item, (*POD, "serviceAccountName"), message)
@@ -521,8 +524,10 @@ def restarts(job: Objects, plan: "Plan", kube_version: KubeVersion) -> Iterator[
 
 def plan_of(job: Objects) -> "Plan | None":
     """Return the supervisor's plan; None without a supervisor."""
-    texts = (planned(item) or "" for item in job.of_kind("ConfigMap").values())
-    return next((read_plan(text) for text in texts if text), None)
+    for item in job.of_kind("ConfigMap").values():
+        if text := planned(item):
+            return read_plan(text)
+    return None
 
 
 def _newer(plan: "Plan") -> list[str]:
@@ -616,7 +621,7 @@ def rights_to_delete_pods(job: Objects) -> Iterator[Located]:
             yield Located(item, (), warning(path, message, hint, "rights"))
 
 
-@of_objects
+@of_objects.when("roles")
 def rights_of_all_pods(job: Objects) -> Iterator[Located]:
     """Report permissions of the ServiceAccount default, which all other pods get too.
 

@@ -208,43 +208,20 @@ def unknown_port_name(container: Container) -> Iterator[Located]:
               livenessProbe: {tcpSocket: {port: 8000}}
         roles: {worker: {replicas: 2}}
     """
-    every = container.data.get("ports") or ()
-    ports = [str(port["name"]) for port in every if port.get("name")]
     for handler in HANDLERS:
         for kind in ("httpGet", "tcpSocket"):
             at = (*handler, kind, "port")
             name = value_at(container.data, at)
-            if isinstance(name, str) and name not in ports and not natural(name):
+            if not isinstance(name, str) or natural(name):
+                continue
+            every = container.data.get("ports") or ()
+            ports = [str(port["name"]) for port in every if port.get("name")]
+            if name not in ports:
                 message = f"the container {container.data['name']} has no port {name}"
                 hint = did_you_mean(name, ports) or "write a name that exists"
                 # Pods train although they are not ready, and end although the hook fails.
                 sure = handler[-1] not in ("readinessProbe", "preStop")
                 yield container.error(at, message, hint, "reference").as_warning(unless=sure)
-
-
-@of_containers
-def unknown_container_name(container: Container) -> Iterator[Located]:
-    """Report a variable with the resources of a container that the pod does not have.
-
-    wrong:
-        framework: pytorch
-        command: [torchrun, train.py]
-        env: {CPUS: {valueFrom: {resourceFieldRef: {containerName: x, resource: limits.cpu}}}}
-        roles: {worker: {replicas: 2}}
-    right:
-        framework: pytorch
-        command: [torchrun, train.py]
-        env: {CPUS: {valueFrom: {resourceFieldRef: {containerName: main, resource: limits.cpu}}}}
-        roles: {worker: {replicas: 2}}
-    """
-    names = [each["name"] for _, each in container.pods.containers()]
-    for number, item in enumerate(container.data.get("env") or ()):
-        at = ("valueFrom", "resourceFieldRef", "containerName")
-        name = value_at(item, at)
-        if isinstance(name, str) and name not in names:
-            hint = did_you_mean(name, names) or "write a name that exists"
-            message = f"the pod has no container {name}"
-            yield container.error(("env", number, *at), message, hint, "reference")
 
 
 SHELL_REFERENCE = r"(?<![\\$])\$(?:\{(\w+)\}|([A-Za-z_]\w*))"

@@ -63,8 +63,10 @@ def mount_at(folders: Mapping[str, Mount], path: str) -> Mount | None:
 
 def source_of(volume: Object) -> str:
     """Return the source of a volume: `configMap`. The default is emptyDir."""
-    kinds = (kind for kind in volume if kind != "name" and volume[kind] is not None)
-    return next(kinds, "emptyDir")
+    for kind, value in volume.items():
+        if kind != "name" and value is not None:
+            return kind
+    return "emptyDir"
 
 
 def is_read_only(mount: Object, volume: Object) -> bool:
@@ -357,16 +359,14 @@ def literal_path(pods: Pods) -> Iterator[Located]:
         volumes: {data: {mountPath: /data, hostPath: /srv/data}}
         roles: {worker: {replicas: 2}}
     """
-    places: list[tuple[ValuePath, Object, str]] = [
-        ((*path, "hostPath"), volume["hostPath"], "path")
-        for path, volume in pods.volumes()
-        if volume.get("hostPath")
-    ]
+    places: list[tuple[ValuePath, Object, str]] = []
+    for path, volume in pods.volumes():
+        if volume.get("hostPath"):
+            places.append(((*path, "hostPath"), volume["hostPath"], "path"))
     for container in pods.each_container:
         places.append((container.path, container.data, "workingDir"))
-        places += [
-            ((*container.path, *at), mount, "mountPath") for at, mount, _ in container.mounts
-        ]
+        for at, mount, _ in container.mounts:
+            places.append(((*container.path, *at), mount, "mountPath"))
     for path, holder, field in places:
         value, at = str(holder.get(field) or "/"), (*path, field)
         option = re.search("(:(ro|rw|[zZ])(,|$))|:/", value) if field == "mountPath" else None

@@ -29,7 +29,7 @@ from mlgen.jobfile.schema import of_matrix
 from mlgen.jobfile.validation import invalid_fields
 from mlgen.kubernetes.names import LABEL_MAX, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.validation.syntax import is_label_value
+from mlgen.kubernetes.validation.rows import is_label_value
 from mlgen.kubernetes.values import mapping
 from mlgen.objects.labels import MATRIX, MATRIX_VALUE
 from mlgen.objects.supervisor import NAME as SUPERVISOR

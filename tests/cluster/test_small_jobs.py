@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from support import ROOT, missing
 
 from mlgen.kubernetes.pod_resources import readable
-from mlgen.kubernetes.validation.syntax import image
+from mlgen.kubernetes.validation.rows import image
 
 pytestmark = pytest.mark.cluster
 

@@ -6,7 +6,7 @@ from rejected import OBJECTS, rejected
 from support import FILES, load_all, rendered_once, stem
 
 from mlgen.kubernetes import validation
-from mlgen.kubernetes.validation.syntax import image
+from mlgen.kubernetes.validation.rows import image
 from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion
 from mlgen.problems import dotted
 

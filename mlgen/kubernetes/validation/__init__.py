@@ -5,7 +5,7 @@ values. mlgen/checks/references.py checks references between objects.
 https://kubernetes.io/docs/reference/kubernetes-api/
 
 `schemas/kubernetes/rules.json` contains the rules as rows. After `at`, a row contains the name and
-the first argument of a rule in `syntax`, or `check`: a function in this package, for rules
+the first argument of a rule in `rows`, or `check`: a function in this package, for rules
 that no row can express. The other columns are attributes of `rows.Row`, or arguments of the rule.
 `unchecked` lists fields whose content is not checked: the API server may drop or set them.
 """
@@ -15,14 +15,14 @@ from functools import cache
 from typing import Any
 
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.validation import pods, resources, syntax, workloads
+from mlgen.kubernetes.validation import pods, rows, workloads
 from mlgen.kubernetes.validation.rows import Plans, Row, Spot
 from mlgen.kubernetes.values import mapping
 from mlgen.kubernetes.versions import KubeVersion, names, parse
 from mlgen.problems import Problem, ValuePath
 from mlgen.resources import table
 
-MODULES = {"pods": pods, "resources": resources, "syntax": syntax, "workloads": workloads}
+MODULES = {"pods": pods, "rows": rows, "workloads": workloads}
 TYPES = {"dict": dict, "list": list, "str": str}
 COLUMNS = ("when", "unless", "since", "until", "empty", "omitted", "of", "warning")
 
@@ -60,7 +60,7 @@ def _row(at: str, **columns: Any) -> Row:
     if name == "check":
         module, _, function = columns[name].partition(".")
         return Row(at, getattr(MODULES[module], function), **options)
-    check, argument = getattr(syntax, name), columns.pop(name)
+    check, argument = getattr(rows, name), columns.pop(name)
 
     def rule(path: ValuePath, value: Any, spot: Spot) -> Iterator[Problem]:
         return check(path, value, argument, spot, **columns)  # type: ignore[no-any-return]

@@ -12,17 +12,18 @@ from typing import Any
 
 from mlgen.kubernetes.limits import APPLY_MAX
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.validation.pods import container_names
-from mlgen.kubernetes.validation.resources import amount_of, quantity
-from mlgen.kubernetes.validation.rows import Spot, missing, values
-from mlgen.kubernetes.validation.syntax import (
+from mlgen.kubernetes.validation.pods import amount_of, container_names, quantity
+from mlgen.kubernetes.validation.rows import (
+    Spot,
     between,
     conflict,
     invalid,
     ip_address,
     is_qualified,
+    missing,
     qualified,
     subdomain,
+    values,
 )
 from mlgen.kubernetes.values import items, mapping, number, text
 from mlgen.problems import Problem, ValuePath
