@@ -8,7 +8,6 @@ have stricter limits if they become part of pod names, labels or addresses.
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 from mlgen.checks import (  # noqa: F401  # modules that only define rules
@@ -75,20 +74,21 @@ def job_problems(
         version=kube_version,
         job_file=written,
     )
+    return list(dict.fromkeys(bounded(_problems(job))))
 
-    def at_text(each: Located) -> Problem:
-        """Return a problem of an address at the text that contains it, or another at the role."""
-        is_address = each.problem.code in ("no-such-peer", "namespace", "port")
-        return in_job_file(each, written) if is_address else each.problem
 
+def _problems(job: Objects) -> Iterator[Problem]:
+    """Yield the problems of one job's objects, with their paths in the job file."""
+    for found in _of_rules(job):
+        yield in_job_file(found, job.job_file)
     plan = references.plan_of(job)
-    version = references.needed_version(plan, kube_version) if plan else kube_version
-    problems = chain(
-        (in_job_file(found, written) for found in _of_rules(job)),
-        map(at_text, located(job, version)),
-        references.restarts(job, plan, kube_version) if plan else (),
-    )
-    return list(dict.fromkeys(bounded(problems)))
+    version = references.needed_version(plan, job.version) if plan else job.version
+    for found in located(job, version):
+        # A problem of an address is at the text that contains it, and any other one at the role.
+        is_address = found.problem.code in ("no-such-peer", "namespace", "port")
+        yield in_job_file(found, job.job_file) if is_address else found.problem
+    if plan:
+        yield from references.restarts(job, plan, job.version)
 
 
 def _of_rules(job: Objects) -> Iterator[Located]:
@@ -97,7 +97,7 @@ def _of_rules(job: Objects) -> Iterator[Located]:
     for pods in job.distinct_pods:
         yield from of_pods.broken_by(pods)
     for pods in job.distinct_pods:
-        for container in pods.each_container:
+        for container in pods.containers:
             yield from of_containers.broken_by(container)
 
 

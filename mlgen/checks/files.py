@@ -347,7 +347,7 @@ def _outputs(job: Objects) -> Iterator[tuple[tuple[str, ...], tuple[Container, V
     Each has a key that identifies it in the cluster, and its place.
     """
     for pods in job.distinct_pods:
-        for container in pods.each_container:
+        for container in pods.containers:
             env = [each for each in container.data.get("env") or () if each["name"] != INDEX_NAME]
             if re.search(r"['\"]metadata\.", str(env)):
                 continue

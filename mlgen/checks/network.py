@@ -277,9 +277,10 @@ class Directory:
             text: the text that contains the address.
         """
         dials = bool(address.port) or text.dials
-        hosts = address.ends(text.reader_indexes)
-        problems = (self._of_host(host, address, dials=dials) for host in hosts)
-        return next(filter(None, problems), None)
+        for host in address.ends(text.reader_indexes):
+            if problem := self._of_host(host, address, dials=dials):
+                return problem
+        return None
 
     def _of_host(self, host: str, address: Address, *, dials: bool) -> Problem | None:
         """Return the problem of the address of one replica; None if it can be reached.

@@ -334,9 +334,9 @@ def operator_field(pods: Pods) -> Iterator[Located]:
 def _references(pods: Pods) -> Iterator[tuple[ValuePath, str]]:
     """Yield the path of each `fieldPath` in the pods, and the name of its variable or file."""
     end = ("fieldRef", "fieldPath")
-    for path, container in pods.containers():
-        for number, item in enumerate(container.get("env") or ()):
-            yield (*path, "env", number, "valueFrom", *end), item["name"]
+    for container in pods.containers:
+        for number, item in enumerate(container.data.get("env") or ()):
+            yield (*container.path, "env", number, "valueFrom", *end), item["name"]
     for path, volume in pods.volumes():
         sources = (volume.get("projected") or {}).get("sources") or ()
         holders = [(path, volume)]

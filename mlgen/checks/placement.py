@@ -191,7 +191,7 @@ def few_nodes(pods: Pods) -> Iterator[Located]:
         return
     several = f"the node selector matches {nodes} node{'s' * (nodes > 1)}"
     on_host = pods.spec.get("hostNetwork")
-    ports = (port for _, each in pods.containers() for port in each.get("ports") or ())
+    ports = (port for each in pods.containers for port in each.data.get("ports") or ())
     if at := own_terms(pods, "podAntiAffinity"):
         message = (
             f"the podAntiAffinity requires a different node for each of {count} pods, but {several}"

@@ -171,16 +171,14 @@ class Pods:
         host = f"{self.name}-{index}" if self.indexed else self.name
         return bool(selector) and not unmatched and self.has(host)
 
-    def containers(self) -> Iterator[tuple[ValuePath, Object]]:
-        """Yield the init containers, then the containers, each with its path."""
-        for kind in ("initContainers", "containers"):
-            for number, container in enumerate(self.spec.get(kind, [])):
-                yield (*POD, kind, number), container
-
     @cached_property
-    def each_container(self) -> "list[Container]":
-        """The init containers, then the containers, as subjects of rules."""
-        return [Container(self, path, data) for path, data in self.containers()]
+    def containers(self) -> "list[Container]":
+        """The init containers, then the containers."""
+        return [
+            Container(self, (*POD, kind, number), data)
+            for kind in ("initContainers", "containers")
+            for number, data in enumerate(self.spec.get(kind, []))
+        ]
 
     def volumes(self) -> Iterator[tuple[ValuePath, Object]]:
         """Yield the volumes, each with its path."""
@@ -556,15 +554,15 @@ class Text(NamedTuple):
 def texts(workloads: Iterable[Pods]) -> Iterator[Text]:
     """Yield the variables, commands and arguments of all containers."""
     for pods in workloads:
-        for path, container in pods.containers():
-            env = container.get("env", [])
+        for container in pods.containers:
+            env, path = container.data.get("env", []), container.path
             indexes = _reader_indexes(pods, env)
             for number, variable in enumerate(env):
                 value_path = (*path, "env", number, "value")
                 name, value = variable["name"], variable.get("value", "")
                 yield Text(pods.item, value_path, name, value, indexes)
             for label in ("command", "args"):
-                for number, text in enumerate(container.get(label, [])):
+                for number, text in enumerate(container.data.get(label, [])):
                     yield Text(pods.item, (*path, label, number), label, text, indexes)
 
 

@@ -162,7 +162,7 @@ def _config_maps(job: Objects) -> Iterator[Located]:
     scripts = {
         word.removeprefix(f"{SCRIPTS}/")
         for pods in job.distinct_pods
-        for container in pods.each_container
+        for container in pods.containers
         for word in container.data.get("command", [])
         if word.startswith(SCRIPTS)
     }
@@ -184,10 +184,11 @@ def _possible_references(pods: Pods) -> Iterator[tuple[ValuePath, Object, str]]:
         yield path, volume, "configMap"
         for number, source in enumerate(volume.get("projected", {}).get("sources", [])):
             yield (*path, "projected", "sources", number), source, "configMap"
-    for path, container in pods.containers():
-        for number, source in enumerate(container.get("envFrom", [])):
+    for container in pods.containers:
+        path = container.path
+        for number, source in enumerate(container.data.get("envFrom", [])):
             yield (*path, "envFrom", number), source, "configMapRef"
-        for number, item in enumerate(container.get("env", [])):
+        for number, item in enumerate(container.data.get("env", [])):
             yield (*path, "env", number, "valueFrom"), item.get("valueFrom", {}), "configMapKeyRef"
 
 

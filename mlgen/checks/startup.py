@@ -62,7 +62,8 @@ def root_without_root(pods: Pods) -> Iterator[Located]:
         template: {spec: {securityContext: {runAsNonRoot: true, runAsUser: 1000}}}
         roles: {worker: {replicas: 2}}
     """
-    for path, holder in ((POD, pods.spec), *pods.containers()):
+    with_context = [(POD, pods.spec), *((each.path, each.data) for each in pods.containers)]
+    for path, holder in with_context:
         context = holder.get("securityContext") or {}
         if context.get("runAsNonRoot") and context.get("runAsUser") == 0:
             message = "runAsNonRoot: true and runAsUser: 0 are mutually exclusive"

@@ -85,7 +85,7 @@ def is_filled(container: Container, volume: Object) -> bool:
     """Return whether another container of the pod mounts a volume, and may fill it."""
     return any(
         mount["name"] == volume["name"]
-        for each in container.pods.each_container
+        for each in container.pods.containers
         if each.path != container.path
         for mount in each.data.get("volumeMounts") or ()
     )
@@ -286,9 +286,9 @@ def unmounted_volume(pods: Pods) -> Iterator[Located]:
     """
     used = {
         mount["name"]
-        for _, container in pods.containers()
+        for container in pods.containers
         for field in ("volumeMounts", "volumeDevices")
-        for mount in container.get(field) or ()
+        for mount in container.data.get(field) or ()
     }
     for path, volume in pods.volumes():
         if volume["name"] not in used:
@@ -363,7 +363,7 @@ def literal_path(pods: Pods) -> Iterator[Located]:
     for path, volume in pods.volumes():
         if volume.get("hostPath"):
             places.append(((*path, "hostPath"), volume["hostPath"], "path"))
-    for container in pods.each_container:
+    for container in pods.containers:
         places.append((container.path, container.data, "workingDir"))
         for at, mount, _ in container.mounts:
             places.append(((*container.path, *at), mount, "mountPath"))
@@ -596,7 +596,7 @@ def tiny_volume(job: Objects) -> Iterator[Located]:
     """
     sizes = (("emptyDir", "sizeLimit"), ("ephemeral", "volumeClaimTemplate", "spec", *STORAGE))
     for pods in job.distinct_pods:
-        memory = (each.amounts("limits").get("memory") for each in pods.each_container)
+        memory = (each.amounts("limits").get("memory") for each in pods.containers)
         has_few_bytes = any(map(few_bytes, memory))
         for path, volume in pods.volumes():
             is_shm = volume["name"] == "mlgen-shm"

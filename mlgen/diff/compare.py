@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen.kubernetes import quantity
-from mlgen.kubernetes.defaults import Always, defaults
 from mlgen.kubernetes.names import LAST_APPLIED
 from mlgen.kubernetes.objects import Key, Object, group_kind
-from mlgen.kubernetes.updates import Change, FieldPath
+from mlgen.kubernetes.updates import Always, Change, FieldPath, defaults
 from mlgen.kubernetes.values import KEYS, mapping, merged
 from mlgen.objects.labels import INSTANCE, JOB, MANAGED_BY, SUPERVISES
 
@@ -140,7 +139,7 @@ def _mapping_changes(old: Object, new: Object, tree: Any, path: FieldPath) -> It
     Args:
         old: the first mapping.
         new: the second mapping.
-        tree: the fields' defaults, shaped as in `mlgen.kubernetes.defaults`; None if there are
+        tree: the fields' defaults, shaped as in `mlgen.kubernetes.updates`; None if there are
             none.
         path: the path of the mappings.
     """

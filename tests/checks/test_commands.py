@@ -13,7 +13,7 @@ def found(command=(), args=(), **fields):
     template = {"metadata": {"labels": {}}, "spec": {"containers": [container]}}
     spec = {"completions": 1, "template": template}
     (pods,) = Objects("a", [{"kind": "Job", "metadata": metadata, "spec": spec}]).pods
-    for each in of_containers.broken_by(pods.each_container[0]):
+    for each in of_containers.broken_by(pods.containers[0]):
         yield ".".join(map(str, each.path[5:])), each.problem.message, each.problem.hint
 
 

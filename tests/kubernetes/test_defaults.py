@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.kubernetes.defaults import defaults
+from mlgen.kubernetes.updates import defaults
 
 JOB = defaults("batch", "Job")["spec"]
 RBAC = "rbac.authorization.k8s.io"
