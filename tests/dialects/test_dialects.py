@@ -398,7 +398,7 @@ spec:
 
 def test_the_groups_of_merged_resources_are_known_without_an_import():
     every = [dialects.get(name) for name in dialects.names()]
-    merged = [group for each in every if each.merge for group in each.groups]
+    merged = [group for each in every if each.find for group in each.groups]
 
     assert sorted(dialects.MERGED_GROUPS) == sorted(merged)
 
