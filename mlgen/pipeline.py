@@ -150,15 +150,14 @@ class Walk:
         except MlgenError as error:
             parts, problems, is_valid = (), error.problems, False
         self.report(outcome, problems)
-        if len(self.problems) > PROBLEMS_OF_COMMAND:
-            self._end_at_problems()
         if is_valid:
             parts = [part for part in parts if not self._is_left_out(outcome, part)]
-            is_valid = self._take(outcome, parts)
+            identities = [keys(part.objects) for part in parts]
+            is_valid = self._take(outcome, parts, identities)
         if is_valid:
             outcome.parts = parts
-            for part in parts:
-                self._count(outcome, part)
+            for part, own in zip(parts, identities, strict=True):
+                self._count(outcome, part, own)
         else:
             self.invalid += 1
         return outcome
@@ -168,6 +167,11 @@ class Walk:
         found = severe(map(outcome.located, problems), strict=self.options.strict)
         self.problems += found
         outcome.problems += found
+        if len(self.problems) > PROBLEMS_OF_COMMAND and not self.is_full:
+            self.is_full = True
+            count = f"more than {PROBLEMS_OF_COMMAND:,} problems"
+            message = f"there are {count}; the others are not listed"
+            self.problems.append(Problem((), message, "too-large", "fix these first"))
 
     def end(self, outcome: Outcome, problem: Problem) -> None:
         """End the walk with a document that exceeds a limit."""
@@ -193,11 +197,6 @@ class Walk:
         """True if a problem prevents rendering."""
         return any(not problem.warning for problem in self.problems)
 
-    def _end_at_problems(self) -> None:
-        message = f"there are more than {PROBLEMS_OF_COMMAND:,} problems; the others are not listed"
-        self.problems.append(Problem((), message, "too-large", "fix these first"))
-        self.is_full = True
-
     def _is_left_out(self, outcome: Outcome, part: Rendered | Foreign) -> bool:
         """Return True and warn if an earlier job has rendered this headless Service."""
         replaced = own_service(part.document) if isinstance(part, Foreign) else None
@@ -206,16 +205,20 @@ class Walk:
         self.report(outcome, [replaced])
         return True
 
-    def _take(self, outcome: Outcome, parts: Iterable[Rendered | Foreign]) -> bool:
-        """Return True if the objects of a document collide with no others, or report it."""
+    def _take(
+        self,
+        outcome: Outcome,
+        parts: Iterable[Rendered | Foreign],
+        identities: Iterable[Sequence[Key]],
+    ) -> bool:
+        """Return True if the objects of a document's parts collide with no others, or report it."""
         errors: list[Problem] = []
-        for part in parts:
-            identities = keys(part.objects)
+        for part, own in zip(parts, identities, strict=True):
             fix = "rename this object, because a job has an object of this name"
             hints = (fix,) if isinstance(part, Foreign) else ()
-            errors += checks.collisions(identities, self._taken, *hints)
-            self._taken.update(identities)
-            self._objects += len(identities)
+            errors += checks.collisions(own, self._taken, *hints)
+            self._taken.update(own)
+            self._objects += len(own)
         if self._objects > self._limit:
             self.is_full = True
             message = f"the jobs up to this one have more than {self._limit:,} objects"
@@ -223,9 +226,8 @@ class Walk:
         self.report(outcome, errors)
         return not errors
 
-    def _count(self, outcome: Outcome, part: Rendered | Foreign) -> None:
+    def _count(self, outcome: Outcome, part: Rendered | Foreign, identities: Sequence[Key]) -> None:
         """Add a part without errors."""
-        identities = keys(part.objects)
         own = {*identities}
         self._brought.update(key for key in prerequisites.brought(part.objects) if key not in own)
         if isinstance(part, Foreign):
