@@ -1,6 +1,7 @@
 """The commands doctor, status, logs, wait and delete, which run kubectl, and ssh-secret."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -122,6 +123,13 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 @click.command("status", cls=Command)
 @files
 @click.option(
+    "-w",
+    "--watch",
+    is_flag=True,
+    help="Show a live table until all jobs have ended. Without a terminal, print a line for each"
+    " change.",
+)
+@click.option(
     "-o",
     "--output",
     "form",
@@ -134,7 +142,7 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 @rendering
 @as_jobset
 @reporting
-def status(files: tuple[str, ...], form: str, **values: Any) -> None:
+def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> None:
     """Show the state of the jobs in FILES.
 
     For each job, print its state, its progress, its conditions and the replicas of each role. For
@@ -143,7 +151,7 @@ def status(files: tuple[str, ...], form: str, **values: Any) -> None:
 
     The progress requires runPolicy.progress in the job file.
 
-    To follow the jobs until they have ended, run mlgen wait.
+    For the outcome of training, run mlgen wait.
 
     \b
     Exit status:
@@ -153,19 +161,29 @@ def status(files: tuple[str, ...], form: str, **values: Any) -> None:
     \b
     Examples:
       mlgen status job.yaml           # conditions, roles, pods that do not run
+      mlgen status job.yaml --watch   # until training has ended
       mlgen status jobs/ -n vision    # all jobs in a folder
-      watch mlgen status job.yaml     # a live table
       mlgen status job.yaml -o json | jq '.[0].progress'
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live.status import documents, page, states_of
+    from mlgen.live import watch as watching
 
+    if watch and form == "json":
+        raise click.UsageError("--watch and -o json are mutually exclusive")
     jobs = _jobs(files, values)
-    states = checked(lambda: states_of(_cluster(), jobs))
-    present = [each for each in states if each.phase != "NotFound"]
-    if form == "json":
-        _print(json.dumps(documents(states), indent=2))
-    elif present:
-        _print(page(present, time.time()))
+    if not watch:
+        states = checked(lambda: watching.states(_cluster(), jobs))
+        present = [each for each in states if each.phase != "NotFound"]
+        if form == "json":
+            _print(json.dumps(watching.documents(states), indent=2))
+        elif present:
+            _print(watching.page(present, time.time()))
+    elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        plain = click.get_current_context().meta["mlgen.color"] == "never"
+        screen = watching.Screen(sys.stdout, color=not (plain or os.environ.get("NO_COLOR")))
+        states = checked(lambda: screen.show(watching.poll(_cluster(), jobs, screen.tell)))
+    else:
+        looks = watching.poll(_cluster(), jobs, _tell)
+        states = checked(lambda: watching.print_changes(looks, _print))
     if _missing(jobs, states):
         sys.exit(1)
 
@@ -293,13 +311,13 @@ def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> Non
       mlgen wait job.yaml --timeout 8h       # exits with 124 after 8 hours
       mlgen wait jobs/ && mlgen delete jobs/ --yes
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live.status import wait
+    from mlgen.live.watch import wait
 
     jobs = _jobs(files, values)
-    end = checked(lambda: wait(_cluster(), jobs, _tell, timeout))
-    if end.states:
-        _missing(jobs, end.states)
-    sys.exit(end.status)
+    states, status = checked(lambda: wait(_cluster(), jobs, _tell, timeout))
+    if states:
+        _missing(jobs, states)
+    sys.exit(status)
 
 
 @click.command("delete", cls=Command)

@@ -8,7 +8,7 @@ from mlgen.checks.pods import WORKLOADS
 from mlgen.kubernetes.objects import Object, is_built_in
 from mlgen.live import kueue
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
-from mlgen.live.status import Tell
+from mlgen.live.watch import Tell
 from mlgen.objects.labels import (
     INSTANCE,
     JOB,

@@ -12,7 +12,7 @@ from mlgen.kubernetes.objects import Object
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.reasons import FINE, WAIT, shortened
 from mlgen.live.state import Snapshot, reasons_of_pods, snapshots, state
-from mlgen.live.status import PAUSE, Tell, patient_snapshots
+from mlgen.live.watch import PAUSE, Tell, patient_snapshots
 from mlgen.objects.labels import workload_name
 from mlgen.output.manifests import file_argument
 from mlgen.problems import MlgenError, Problem, choice

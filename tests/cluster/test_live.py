@@ -136,7 +136,7 @@ def test_one_run_of_jobs(commands, shared_namespace):
     assert [first, "exits with 137", second, "exits with 0"] == log.stdout
     assert first != second
     assert any("rank-1: new pod gang-rank-1-" in line for line in log.stderr)
-    succeeded(waits["gang"])
+    succeeded(commands, waits["gang"])
     deleted(commands, namespace)
 
 
@@ -199,8 +199,10 @@ def failed(commands):
     assert "exit code 3" in row
 
 
-def succeeded(wait):
-    assert "gang: Succeeded, JobSucceeded: gang-rank succeeded" == wait.stderr[-1]
+def succeeded(commands, wait):
+    stdout = commands.run("status", "--watch", jobs=["gang"])[1]
+    assert "gang: Succeeded, JobSucceeded: gang-rank succeeded" == stdout.strip()
+    assert stdout.strip() == wait.stderr[-1]
     phases = [line.split(": ")[1].split(",")[0] for line in wait.stderr]
     assert {"Running", "Restarting", "Succeeded"} <= set(phases)
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlgen.cli import main
-from mlgen.live import delete, logs, status
+from mlgen.live import delete, logs, watch
 from mlgen.live.kubectl import Kubectl, Outcome, failure
 
 HERE = Path(__file__).parent
@@ -132,7 +132,7 @@ def cluster(monkeypatch):
     monkeypatch.chdir(HERE / "jobs")
     monkeypatch.setattr(Kubectl, "outcome", fake.outcome)
     monkeypatch.setattr(Kubectl, "lines", fake.lines)
-    for module in (delete, logs, status):
+    for module in (delete, logs, watch):
         monkeypatch.setattr(module, "sleep", fake.sleep)
     real = time.time
     monkeypatch.setattr(time, "time", lambda: getattr(fake, "now", real()))

@@ -131,7 +131,7 @@ LIVE = [
 ]
 """Commands that contact the cluster."""
 
-FLAGS = {"logs": ["--follow", "--previous"], "delete": ["--claims"]}
+FLAGS = {"logs": ["--follow", "--previous"], "status": ["--watch"], "delete": ["--claims"]}
 """Their options that change what they request."""
 
 EACH = [

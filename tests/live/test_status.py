@@ -1,12 +1,14 @@
 """`mlgen status` and `mlgen wait`, over recorded moments of real jobs."""
 
+import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from mlgen import validate
-from mlgen.live import status as module
+from mlgen.live import watch
 from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
 from mlgen.live.reasons import image_error, scheduling, shortened
 from mlgen.live.state import addressed, snapshots, succeeded, waits_for
@@ -37,7 +39,7 @@ STOPPING = (
 
 
 def states(job):
-    return module.states_of(Kubectl(), validate(f"{job}.yaml").jobs)
+    return watch.states(Kubectl(), validate(f"{job}.yaml").jobs)
 
 
 HEARD = Progress(
@@ -73,7 +75,7 @@ def test_the_progress_of_a_job(cluster, run, snapshot, is_stalled):
     assert snapshot == stdout
     assert "\x1b" not in stdout
     phase = "Stalled, no report for 600 s; see a: b" if is_stalled else "Running"
-    assert f"ddp: {phase}, rank 3/3 ready, 40% done" == module.line(states("ddp")[0])
+    assert f"ddp: {phase}, rank 3/3 ready, 40% done" == watch.line(states("ddp")[0])
 
 
 def test_a_program_may_report_only_that_it_runs(cluster, run):
@@ -102,6 +104,10 @@ def test_the_status_of_a_missing_job_as_json(run):
 
     assert (1, "NotFound", f"{NOT_FOUND}\n") == (status, json.loads(stdout)[0]["phase"], stderr)
     assert json.loads(stdout)[0]["progress"] is None
+
+
+def test_json_is_not_watched(run):
+    assert 2 == run("status", "ddp.yaml", "-o", "json", "--watch")[0]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -312,7 +318,7 @@ def test_only_some_of_many_stuck_pods_are_listed(cluster):
     (state,) = states("waiting")
     many = replace(state, stuck=state.stuck * 6)
 
-    assert module.page([many], 0).endswith(
+    assert watch.page([many], 0).endswith(
         "\nand 4 more" + " " * 12 + "-" + " " * 23 + "-" + " " * 19 + "-"
     )
 
@@ -366,19 +372,70 @@ def test_many_pods_with_the_same_reason_are_one_row(cluster):
     ]
 
 
-def test_wait_prints_a_line_per_change(cluster, run):
+def test_without_a_terminal_watch_prints_a_line_per_change(cluster, run):
     cluster.show("running")
     cluster.steps = ["running", "restarting", "restarted", "restarted", "succeeded"]
 
-    status, stdout, stderr = run("wait", "ddp.yaml")
+    status, stdout, stderr = run("status", "ddp.yaml", "--watch")
 
-    assert (0, "") == (status, stdout)
+    assert (0, "") == (status, stderr)
     assert [
         "ddp: Running, rank 3/3 ready",
         STOPPING,
         "ddp: Running, rank 3/3 ready",
         "ddp: Succeeded, JobSucceeded: ddp-rank succeeded",
-    ] == stderr.splitlines()
+    ] == stdout.splitlines()
+
+
+def terminal(written):
+    """Return the lines that a terminal shows after some texts: the lines that are not erased."""
+    lines, text = [], re.sub(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]", "", written)
+    for up, line in re.findall(r"(?:(?:\x1b\[(\d+)A)?\x1b\[J)?([^\n\x1b]*)\n", text):
+        lines = lines[: len(lines) - int(up or 0)]
+        lines.append(line)
+    return lines
+
+
+def test_on_a_terminal_watch_is_a_live_table(cluster, monkeypatch):
+    cluster.show("restarting")
+    cluster.steps = ["succeeded"]
+    stream = io.StringIO()
+    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setenv("LINES", "40")
+    screen = watch.Screen(stream, color=True)
+    found = watch.poll(Kubectl(), validate("ddp.yaml").jobs, screen.tell)
+
+    (last,) = screen.show(found)
+
+    shown = stream.getvalue()
+    assert last.ended
+    assert "ddp-rank-1-795jd" in shown
+    assert "\x1b[1mJOB " in shown
+    assert "\x1b[32mSucceeded\x1b[0m" in shown
+    assert terminal(shown) == watch.page([last], cluster.now).split("\n")
+
+
+def test_a_small_terminal_shows_what_fits_and_the_end_in_full(cluster, monkeypatch):
+    cluster.show("waiting")
+    stream = io.StringIO()
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("LINES", "6")
+    screen = watch.Screen(stream, color=False)
+    (state,) = states("waiting")
+
+    def found():
+        yield [state]
+        shown = terminal(stream.getvalue())
+        assert len(shown) == 5
+        assert max(map(len, shown)) == 30
+        assert shown[-1] == "…"
+        screen.tell("retrying: \x1b[2J")
+        assert terminal(stream.getvalue())[-1] == "retrying: \\x1b[2J"
+        yield [state]
+
+    screen.show(found())
+
+    assert terminal(stream.getvalue()) == watch.page([state], cluster.now).split("\n")
 
 
 def test_ages_are_those_of_kubectl():
@@ -386,7 +443,7 @@ def test_ages_are_those_of_kubectl():
 
     assert [
         *("0s", "119s", "2m", "2m30s", "10m", "179m", "3h", "3h3m", "8h", "47h", "2d", "0s"),
-    ] == [module.age(each) for each in seconds]
+    ] == [watch.age(each) for each in seconds]
 
 
 def test_the_schedulers_message_without_preemption():
@@ -503,10 +560,10 @@ def test_wait_outlives_an_upgrade_of_the_api_server(cluster, run):
 
 def test_an_api_server_that_does_not_come_back_is_an_error(cluster, monkeypatch):
     cluster.answers["get jobs"] = Outcome(1, "", "Unable to connect to the server: no such host")
-    monkeypatch.setattr(module, "PATIENCE", -1.0)
+    monkeypatch.setattr(watch, "PATIENCE", -1.0)
 
     with pytest.raises(KubectlError, match="no such host"):
-        list(module.poll(Kubectl(), validate("ddp.yaml").jobs, print))
+        list(watch.poll(Kubectl(), validate("ddp.yaml").jobs, print))
 
 
 def test_missing_rights_are_an_error_at_once(cluster, run):
@@ -515,4 +572,4 @@ def test_missing_rights_are_an_error_at_once(cluster, run):
 
     hint = "ask your administrator for permission, or use another context"
     message = f"kubectl failed: {error}; {hint} [kubectl]\n"
-    assert run("wait", "ddp.yaml") == (1, "", message)
+    assert run("status", "ddp.yaml", "--watch") == (1, "", message)

@@ -1,15 +1,17 @@
-"""The output of `mlgen status`, and of `mlgen wait`, which polls jobs until they have ended.
+"""Poll jobs until they have ended: `mlgen status` and `mlgen wait`.
 
 States are printed as columns, like kubectl's, or as one line for each change.
 """
 
 import math
+import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import zip_longest
 from time import sleep
-from typing import NamedTuple
+from typing import TextIO
 
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.state import JobState, ProgressState, Snapshot, StuckPods, snapshots, state
@@ -37,10 +39,23 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 AGES = ((120, "s"), (600, "ms"), (10800, "m"), (28800, "hm"), (172800, "h"), (math.inf, "d"))
 """Upper bounds in seconds, and the units for durations below them."""
 
+COLORS = {
+    r"\b(?:Running|Succeeded)\b": "32",
+    r"\b(?:Restarting|Stalled|Pending|Suspended|not created)\b": "33",
+    r"\b(?:\w*BackOff|ErrImagePull|OOMKilled|Unschedulable|Error|Evicted|FailedCreate"
+    r"|Create\w+Error)\b": "31",
+    r"\bFailed\b": "1;31",
+}
+"""Patterns and their terminal colors (ECMA-48, "Select Graphic Rendition")."""
+
+BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
+
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+
 Tell = Callable[[str], None]
 
 
-def states_of(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[JobState]:
+def states(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[JobState]:
     """Return the states of jobs.
 
     Raises:
@@ -103,18 +118,26 @@ def poll(
         sleep(min(PAUSE, kubectl.left))
 
 
-class Ended(NamedTuple):
-    """The end of waiting: the last states, [] if unknown, and the exit status of `mlgen wait`."""
+def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]:
+    """Print a line for each changed state, and return the last states."""
+    told: list[str] = []
+    last: list[JobState] = []
+    for last in found:
+        texts = [line(each) for each in last]
+        for text, before in zip_longest(texts, told):
+            if text != before:
+                tell(text)
+        told = texts
+    return last
 
-    states: list[JobState]
-    status: int
 
+def wait(
+    kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None
+) -> tuple[list[JobState], int]:
+    """Wait until jobs have ended, and return their states ([] if unknown) and the exit status.
 
-def wait(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None) -> Ended:
-    """Wait until jobs have ended.
-
-    The exit status is 0 if all have succeeded, and 124 after a timeout. Otherwise, it is the status
-    of the first job that has not succeeded: the exit code of its first failed replica, or 1.
+    The status is 0 if all have succeeded, and 124 after a timeout. Otherwise, it is the status of
+    the first job that has not succeeded: the exit code of its first failed replica, or 1.
 
     Args:
         kubectl: reads the cluster.
@@ -125,22 +148,78 @@ def wait(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float 
     Raises:
         KubectlError: kubectl is not installed, or fails.
     """
-    told: list[str] = []
-    last: list[JobState] = []
-    for last in poll(kubectl, jobs, tell, timeout):
-        texts = [line(each) for each in last]
-        for text, before in zip_longest(texts, told):
-            if text != before:
-                tell(text)
-        told = texts
+    last = print_changes(poll(kubectl, jobs, tell, timeout), tell)
     unsuccessful = [each for each in last if each.phase != "Succeeded"]
     over = [each for each in unsuccessful if each.ended or each.phase == "NotFound"]
     if over:
-        return Ended(last, over[0].exit_status)
+        return last, over[0].exit_status
     names = [each.name for each in unsuccessful] if last else [each.job.name for each in jobs]
     if names:
         tell(f"timed out; not finished: {', '.join(names)}")
-    return Ended(last, TIMED_OUT if names else 0)
+    return last, TIMED_OUT if names else 0
+
+
+class Screen:
+    """A terminal that redraws the states of jobs in place.
+
+    Attributes:
+        stream: the terminal.
+        color: True to use colors.
+    """
+
+    def __init__(self, stream: TextIO, *, color: bool) -> None:
+        self.stream, self.color = stream, color
+        self._lines = 0
+
+    def show(self, found: Iterator[list[JobState]]) -> list[JobState]:
+        """Show each list of states, and return the last one."""
+        last: list[JobState] = []
+        self._write(HIDE_CURSOR)
+        try:
+            for last in found:
+                size = shutil.get_terminal_size()
+                lines = [
+                    _cropped(line, size.columns) for line in page(last, time.time()).split("\n")
+                ]
+                fits = len(lines) < size.lines
+                self._draw(lines if fits else [*lines[: size.lines - 2], "…"])
+            # The last states stay on the screen in full, even if they do not fit.
+            self._draw(page(last, time.time()).split("\n"))
+        finally:
+            self._write(SHOW_CURSOR)
+        return last
+
+    def tell(self, text: str) -> None:
+        """Show a line below the states until the next redraw."""
+        self._write(f"{_cropped(safe(text), shutil.get_terminal_size().columns)}\n")
+        self._lines += 1
+
+    def _draw(self, lines: Sequence[str]) -> None:
+        """Overwrite the lines that were written before."""
+        up = f"\x1b[{self._lines}A" if self._lines else ""
+        shown = lines
+        if self.color:
+            # A table begins with its header, and ends with an empty line.
+            pairs = zip(["", *lines], lines, strict=False)
+            shown = [_colored(line, header=not before) for before, line in pairs]
+        self._write(f"{up}\x1b[J" + "".join(f"{line}\n" for line in shown))
+        self._lines = len(lines)
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
+        self.stream.flush()
+
+
+def _cropped(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def _colored(line: str, *, header: bool) -> str:
+    if header and not line.startswith("not created"):
+        return f"{BOLD}{line}{PLAIN}"
+    for pattern, code in COLORS.items():
+        line = re.sub(pattern, f"\x1b[{code}m\\g<0>{PLAIN}", line)
+    return line
 
 
 def age(seconds: float) -> str:
