@@ -202,7 +202,8 @@ LINE_BREAK = re.compile(r"\r\n|\n|\r")
 MARKED = re.compile(
     r'"(?:\\.|[^"\\])*"?'  # quoted
     r"|'(?:''|[^'])*'?"
-    r"|[\[{].*?(?=\s#|$)"  # a list or mapping, up to the end of the line
+    r"|\{[^{}]*\}|\[[^][]*\]"  # a list or mapping
+    r"|[\[{].*?(?=\s#|$)"  # one that contains others, up to the end of the line
     r"|.[^,\[\]{}]*?(?=\s*(?::(?:\s|$)|\s#|[,\[\]{}]|$))"  # a key, or a value without quotes
 )
 """The text that carets mark: a key or a value. A text in quotes may end on another line."""
