@@ -565,14 +565,9 @@ def local() -> dict[str, list[str]]:
     from mlgen.jobfile.hints import OPERATORS
     from mlgen.jobfile.model import DEVICES, WHOLE_GPU
     from mlgen.jobfile.validation import python_pattern
-<<<<<<< HEAD
     from mlgen.kubernetes.names import host_pattern
     from mlgen.launch import variables
-=======
-    from mlgen.kubernetes.addresses import host_pattern
-    from mlgen.launch import addresses
     from mlgen.live import watch
->>>>>>> parent of 361a4848 (Drop status --watch: watch mlgen status redraws the table, and mlgen wait prints each change)
     from mlgen.objects.labels import INDEX_FORMS
 
     schemas = list(map(python_pattern, found_in(keys="pattern")))
@@ -629,11 +624,7 @@ def local() -> dict[str, list[str]]:
         'launch/variables.py: row["pattern"]': [row["pattern"] for row in data(COMMANDS, "calls")],
         "live/doctor.py: starts": [r"(?m)^(?=Error from server|error: |The \w+ \")"],
         'live/doctor.py: each["pattern"]': found_in("kubernetes/doctor.json", keys="pattern"),
-<<<<<<< HEAD
-=======
         "live/watch.py: pattern": [*watch.COLORS],
-        r'reference/pages.py: rf"\b{re.escape(word)}\b"': [r"\ba\b"],
->>>>>>> parent of 361a4848 (Drop status --watch: watch mlgen status redraws the table, and mlgen wait prints each change)
         "variants/name_hash.py: "
         r'rf"(?<![\w.-]){re.escape(plain)}-(?P<role>{roles})(?P<job>-\d+)?-(?P<index>'
         r'{INDEX_FORMS})\." '

@@ -201,7 +201,8 @@ LINE_BREAK = re.compile(r"\r\n|\n|\r")
 MARKED = re.compile(
     r'"(?:\\.|[^"\\])*"?'  # quoted
     r"|'(?:''|[^'])*'?"
-    r"|[\[{](?:[^#\n]|(?<!\s)#)*"  # a list or mapping, up to the end of the line
+    r"|\{[^{}]*\}|\[[^][]*\]"  # a list or mapping
+    r"|[\[{](?:[^#\n]|(?<!\s)#)*"  # one that contains others, up to the end of the line
     r"|.(?:[^,\[\]{}:#\n]|:(?!\s|$)|(?<!\s)#)*"  # a key, or a value without quotes
 )
 """The text that carets mark: a key or a value. A text in quotes may end on another line."""
