@@ -239,7 +239,7 @@ class Lines:
 
 @dataclass
 class ResourceList:
-    """A ResourceList, or what has been read of it.
+    """A ResourceList, or the parts of it that have been read.
 
     Attributes:
         name: of the text, in messages.
