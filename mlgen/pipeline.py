@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlgen import checks, dialects
-from mlgen.bounds import BYTES, KEPT_BYTES, OBJECTS, OBJECTS_AT_ONCE, PROBLEMS_OF_COMMAND
 from mlgen.checks import prerequisites
 from mlgen.checks.other_documents import (
     Facts,
@@ -23,6 +22,7 @@ from mlgen.checks.other_documents import (
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
+from mlgen.input_limits import BYTES, KEPT_BYTES, OBJECTS, OBJECTS_AT_ONCE, PROBLEMS_OF_COMMAND
 from mlgen.kubernetes.objects import Identities, Key, keys, memory
 from mlgen.output.files import FullError, Spool
 from mlgen.problems import MlgenError, Place, Problem, severe

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-from mlgen.bounds import CHOICES, COMPARED, MESSAGE, PROBLEMS, WORD
+from mlgen.input_limits import CHOICES, COMPARED, MESSAGE, PROBLEMS, WORD
 
 ValuePath = tuple[str | int, ...]
 """The path of a value in a document: ("spec", "roles", "worker", "args", 1)."""

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mlgen import checks, dialects, frameworks, objects
-from mlgen.bounds import FAILED_BYTES
 from mlgen.checks.files import shared_outputs
 from mlgen.checks.other_documents import is_own, own_service
 from mlgen.checks.pods import Objects
 from mlgen.documents.document import Document
+from mlgen.input_limits import FAILED_BYTES
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.parser import ROLES, origin, training_job
 from mlgen.jobfile.validation import invalid_excuses, unexcused

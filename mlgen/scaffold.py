@@ -13,7 +13,7 @@ from typing import Any
 
 from mlgen import frameworks, pipeline
 from mlgen.documents.files import Text
-from mlgen.flow import flow
+from mlgen.flow_style import flow
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.schema import with_hints
 from mlgen.kubernetes.validation.rows import is_subdomain

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from mlgen import resources
-from mlgen.bounds import DEPTH, SITE_BYTES
 from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep, marked
+from mlgen.input_limits import DEPTH, SITE_BYTES
 from mlgen.jobfile.schema import base, fields, inlined, steps_of, target
 from mlgen.jobfile.validation import require_valid
 from mlgen.kubernetes.pod_security import LEVELS

@@ -23,7 +23,7 @@ PLUGINS = ("dialects", "frameworks")
 
 
 COMMON = {
-    *("version", "bounds", "problems", "resources"),
+    *("version", "input_limits", "problems", "resources"),
     *("kubernetes", "documents", "jobfile", "topology"),
 }
 """Packages that every package below them in the table may import. The table omits them."""

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 from support import FIXTURES, ROOT, load_all, without_totals
 
-from mlgen import bounds, checks
+from mlgen import checks
+from mlgen import input_limits as bounds
 from mlgen.cli import main
 from mlgen.problems import Problem, did_you_mean, limited_hints
 from mlgen.reference import rules

@@ -9,9 +9,9 @@ from support import ROOT, load_all
 
 import mlgen
 from mlgen import site
-from mlgen.bounds import SITE_BYTES
 from mlgen.cli import main
 from mlgen.documents.files import Text
+from mlgen.input_limits import SITE_BYTES
 from mlgen.integrations import helm
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.output.yaml import yaml_text

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from mlgen import flow
+from mlgen import flow_style as flow
 from mlgen.checks.pods import Container, Located, of_containers
 from mlgen.launch.line import LAUNCHERS
 from mlgen.problems import Code, ValuePath, did_you_mean

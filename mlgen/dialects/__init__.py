@@ -15,7 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mlgen.bounds import TEXT_BYTES
 from mlgen.documents import files
 from mlgen.documents.document import Document
 from mlgen.documents.files import (
@@ -28,6 +27,7 @@ from mlgen.documents.files import (
     bounded,
 )
 from mlgen.documents.reader import read_documents
+from mlgen.input_limits import TEXT_BYTES
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.validation import invalid_templates, require_valid
 from mlgen.kubernetes.objects import group_of, without_nulls

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from mlgen.bounds import DEPTH
 from mlgen.documents.files import Context
+from mlgen.input_limits import DEPTH
 from mlgen.problems import Place, Problem, ValuePath
 
 T = TypeVar("T")

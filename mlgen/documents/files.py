@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, AnyStr, NamedTuple
 
-from mlgen.bounds import DOCUMENTS, TEXT_BYTES
+from mlgen.input_limits import DOCUMENTS, TEXT_BYTES
 from mlgen.problems import Code, MlgenError, Place, Problem
 
 SUFFIXES = (".json", ".yaml", ".yml")

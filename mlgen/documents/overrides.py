@@ -8,10 +8,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from mlgen.bounds import DEPTH
 from mlgen.documents import flags
 from mlgen.documents.document import UNWRITTEN, Document, Mark, is_too_deep
 from mlgen.documents.reader import value_document
+from mlgen.input_limits import DEPTH
 from mlgen.problems import Place, Problem, ValuePath, dotted
 
 KEY = r"(?:\\.|[^.\[\]\\])+"

@@ -17,7 +17,10 @@ from typing import Any, NoReturn
 
 import yaml
 
-from mlgen.bounds import (
+from mlgen.documents import scalars
+from mlgen.documents.document import Document, Mark
+from mlgen.documents.files import KUSTOMIZE_HINT, Text, is_blank, split, too_many
+from mlgen.input_limits import (
     CHARACTERS,
     DEPTH,
     DOCUMENT_BYTES,
@@ -26,9 +29,6 @@ from mlgen.bounds import (
     PROBLEMS,
     VALUES,
 )
-from mlgen.documents import scalars
-from mlgen.documents.document import Document, Mark
-from mlgen.documents.files import KUSTOMIZE_HINT, Text, is_blank, split, too_many
 from mlgen.problems import Code, Place, Problem, ValuePath, bounded
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
-from mlgen.bounds import DEPTH, DOCUMENTS
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
 from mlgen.documents.reader import LOADER, TOO_DEEP, ambiguous, read_document
+from mlgen.input_limits import DEPTH, DOCUMENTS
 from mlgen.kubernetes.objects import Key, group_of
 from mlgen.kubernetes.values import value_at
 from mlgen.problems import Code, MlgenError, Place, Problem, ValuePath

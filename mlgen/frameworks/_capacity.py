@@ -5,7 +5,7 @@ So a job that is too large is never built.
 
 import json
 
-from mlgen.bounds import JOB_BYTES, JOB_OBJECTS, JOB_PODS
+from mlgen.input_limits import JOB_BYTES, JOB_OBJECTS, JOB_PODS
 from mlgen.jobfile.model import HostPorts, RoleSpec, TrainingJob
 from mlgen.kubernetes.limits import ENV_SHORT, overlong
 from mlgen.problems import MlgenError, Problem, ValuePath, error

@@ -22,7 +22,6 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from mlgen import dialects
-from mlgen.bounds import DEPTH, TEXT_BYTES
 from mlgen.documents import overrides
 from mlgen.documents.document import Document, is_too_deep
 from mlgen.documents.files import (
@@ -38,6 +37,7 @@ from mlgen.documents.files import (
     too_large,
 )
 from mlgen.documents.reader import without_effect
+from mlgen.input_limits import DEPTH, TEXT_BYTES
 from mlgen.integrations import Manifests, file_type
 from mlgen.kubernetes import names, versions
 from mlgen.kubernetes.values import mapping

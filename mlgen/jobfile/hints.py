@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-from mlgen.flow import MAX_FLOW, flow, words
+from mlgen.flow_style import MAX_FLOW, flow, words
 from mlgen.jobfile.model import KIND, RoleSpec
 from mlgen.jobfile.schema import base, fields
 from mlgen.kubernetes.quantity import cure, seconds

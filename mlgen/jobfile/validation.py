@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, get_args
 
-from mlgen import bounds
+from mlgen import input_limits as bounds
 from mlgen.documents import flags, overrides
 from mlgen.documents.document import Document
-from mlgen.flow import flow
+from mlgen.flow_style import flow
 from mlgen.jobfile import hints
 from mlgen.jobfile.hints import JobFile, Owners
 from mlgen.jobfile.schema import base, resolved, target

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from mlgen.flow import flow, words
+from mlgen.flow_style import flow, words
 from mlgen.kubernetes.quantity import seconds
 from mlgen.kubernetes.versions import KubeVersion, definition, element, is_definition
 from mlgen.problems import SURE, choice, did_you_mean, one_of

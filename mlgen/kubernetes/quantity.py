@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_UP, Context, Decimal
 
-from mlgen.bounds import NUMBER_DIGITS
+from mlgen.input_limits import NUMBER_DIGITS
 
 Quantity = str | int | float
 """A quantity as in a job file: 500m, 16Gi, 8, 0.5."""

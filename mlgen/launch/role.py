@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from mlgen.bounds import NUMBER_DIGITS
+from mlgen.input_limits import NUMBER_DIGITS
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.kubernetes.values import value_at
 from mlgen.launch.line import COMMANDS, Launch, Lines, lines_of

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from mlgen.bounds import JOB_BYTES, JOB_OBJECTS
+from mlgen.input_limits import JOB_BYTES, JOB_OBJECTS
 from mlgen.jobfile.model import TrainingJob
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Notes, Object

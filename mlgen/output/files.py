@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Generic, TypeVar
 
-from mlgen.bounds import BYTES
 from mlgen.documents.files import SUFFIXES
+from mlgen.input_limits import BYTES
 
 DRAFT = ".mlgen-draft-"
 """The start of a draft's file name. A draft is in the folder of the file that it becomes.

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mlgen.bounds import DIFF_LINES
+from mlgen.input_limits import DIFF_LINES
 from mlgen.problems import listed
 from mlgen.resources import folder
 

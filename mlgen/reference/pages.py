@@ -13,7 +13,7 @@ from typing import Any
 
 from mlgen import frameworks, pipeline, scaffold
 from mlgen.documents.files import Text
-from mlgen.flow import flow
+from mlgen.flow_style import flow
 from mlgen.output.terminal import template_text
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import MlgenError, did_you_mean

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from io import BytesIO
 
-from mlgen.bounds import SOURCE_BYTES
 from mlgen.checks.pods import items_of
 from mlgen.checks.verify import OURS, is_known, program_path
 from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
+from mlgen.input_limits import SOURCE_BYTES
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.values import value_at
 from mlgen.objects.supervisor import FILE

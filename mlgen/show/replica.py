@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from mlgen.bounds import CHARACTERS, EXPANDED
 from mlgen.checks.pods import pods_of, workloads
+from mlgen.input_limits import CHARACTERS, EXPANDED
 from mlgen.kubernetes import pod_resources
 from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object

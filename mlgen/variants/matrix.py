@@ -20,10 +20,10 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from mlgen.bounds import COMBINATIONS, JOB_BYTES, MATRIX_PATHS
 from mlgen.documents import flags, overrides
 from mlgen.documents.document import Document
 from mlgen.documents.reader import value_document
+from mlgen.input_limits import COMBINATIONS, JOB_BYTES, MATRIX_PATHS
 from mlgen.jobfile.model import TrainingJob
 from mlgen.jobfile.schema import of_matrix
 from mlgen.jobfile.validation import invalid_fields

@@ -7,7 +7,8 @@ import pytest
 from jsonschema import Draft7Validator
 from support import RESOURCES, ROOT, each_file, load_all
 
-from mlgen import bounds, dialects, frameworks
+from mlgen import dialects, frameworks
+from mlgen import input_limits as bounds
 from mlgen.dialects import mpi_operator
 from mlgen.dialects.volcano.job import ANY, TABLES
 from mlgen.kubernetes.versions import KubeVersion

@@ -1,9 +1,9 @@
-"""The bounds in docs/limits.md equal the bounds in mlgen/bounds.py."""
+"""The bounds in docs/limits.md equal the bounds in mlgen/input_limits.py."""
 
 import re
 from pathlib import Path
 
-from mlgen import bounds
+from mlgen import input_limits as bounds
 
 PAGE = Path(__file__).parent.parent.parent / "docs/limits.md"
 

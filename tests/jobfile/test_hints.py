@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from mlgen import dialects, frameworks
-from mlgen.flow import MAX_FLOW, flow, words
+from mlgen.flow_style import MAX_FLOW, flow, words
 from mlgen.jobfile.hints import (
     JobFile,
     for_field,

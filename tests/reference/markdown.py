@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from mlgen.flow import flow
+from mlgen.flow_style import flow
 from mlgen.jobfile.schema import meanings
 from mlgen.jobfile.validation import EXCUSABLE_ERRORS
 from mlgen.reference import fields, rules

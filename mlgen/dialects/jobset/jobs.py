@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mlgen.bounds import ROLES
 from mlgen.dialects._builder import Builder, Field
+from mlgen.input_limits import ROLES
 from mlgen.kubernetes.names import DNS_1035, DNS_1035_WORDS
 from mlgen.problems import choice, did_you_mean
 

@@ -9,11 +9,11 @@ import json
 import posixpath
 from shlex import quote
 
-from mlgen.bounds import DEPTH
 from mlgen.dialects._builder import NOTHING, Field, remove
 from mlgen.dialects._kubeflow_common import ReplicatedJob
 from mlgen.dialects._schemas import read
 from mlgen.documents.document import is_too_deep
+from mlgen.input_limits import DEPTH
 from mlgen.problems import ValuePath, choice, dotted
 
 NETWORK_MODE = "kubedl.io/network-mode"

@@ -17,9 +17,9 @@ from graphlib import CycleError, TopologicalSorter
 from math import ceil
 from typing import NamedTuple
 
-from mlgen.bounds import JOB_PODS
 from mlgen.dialects._builder import Builder, Field
 from mlgen.dialects._schemas import read
+from mlgen.input_limits import JOB_PODS
 from mlgen.kubernetes.names import DNS_1035, DNS_1035_WORDS
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import choice, did_you_mean, one_of
