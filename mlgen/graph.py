@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
 
-from mlgen.kubernetes import pod_resources
-from mlgen.kubernetes.pod_resources import GPU
+from mlgen.kubernetes import quantity
+from mlgen.kubernetes.quantity import GPU
 from mlgen.objects.labels import JOB, config_name
 from mlgen.output.manifests import required, span
 from mlgen.output.terminal import safe, template_text
@@ -195,7 +195,7 @@ def _role_box(group: Group) -> Box:
 
 def _resources(group: Group) -> list[str]:
     """Return the requests of a replica: `8 GPUs`, `32 CPU`, `256Gi`."""
-    requests = pod_resources.lasting(group.pod, "requests")
+    requests = quantity.lasting(group.pod, "requests")
     parts = []
     for name in ranked(requests):
         unit = "CPU" if name == "cpu" else name.rpartition("/")[2]

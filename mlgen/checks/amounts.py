@@ -9,8 +9,7 @@ from math import prod
 from typing import Any
 
 from mlgen.checks.pods import POD, Container, Located, Pods, of_containers, of_pods, role_path
-from mlgen.kubernetes.pod_resources import requests
-from mlgen.kubernetes.quantity import natural, parse
+from mlgen.kubernetes.quantity import natural, parse, requests
 from mlgen.problems import similar
 from mlgen.resources import table
 

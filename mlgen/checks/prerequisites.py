@@ -10,11 +10,10 @@ from shlex import quote
 from typing import Any
 
 from mlgen.checks.pods import WORKLOADS, one_of_each, title, with_jobs, workloads
-from mlgen.kubernetes import pod_resources, references
+from mlgen.kubernetes import quantity, references
 from mlgen.kubernetes.names import KUEUE_PRIORITY, KUEUE_QUEUE
 from mlgen.kubernetes.objects import Identities, Key, Object, group_kind, keys
-from mlgen.kubernetes.pod_resources import SHARED, Amounts, Kind
-from mlgen.kubernetes.quantity import times, total
+from mlgen.kubernetes.quantity import SHARED, Amounts, Kind, times, total
 from mlgen.kubernetes.references import Reference
 from mlgen.kubernetes.validation.rows import is_subdomain
 from mlgen.kubernetes.values import value_at
@@ -86,7 +85,7 @@ def _sum(items: Iterable[tuple[Object, int]], kind: Kind) -> Amounts:
 
 
 def _of_pod(workload: Object, kind: Kind) -> Amounts:
-    return pod_resources.lasting(workload["spec"]["template"]["spec"], kind)
+    return quantity.lasting(workload["spec"]["template"]["spec"], kind)
 
 
 TABLE = table("checks/prerequisites")

@@ -6,7 +6,7 @@ from time import sleep
 
 from mlgen.checks.pods import WORKLOADS
 from mlgen.kubernetes.objects import Object, is_built_in
-from mlgen.live import kueue
+from mlgen.live import reasons
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
 from mlgen.live.watch import Tell
 from mlgen.objects.labels import (
@@ -134,7 +134,7 @@ def _kueue_workloads(kubectl: Kubectl, job: Rendered) -> list[Object]:
     """
     if not is_group(job.topology):
         return []
-    words = ("get", kueue.WORKLOADS, job.job.name, "--ignore-not-found")
+    words = ("get", reasons.WORKLOADS, job.job.name, "--ignore-not-found")
     try:
         found = kubectl.readable(*words, namespace=job.job.namespace) or ()
     except KubectlError as error:

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 from mlgen.checks import prerequisites
 from mlgen.checks.pods import title, workloads
 from mlgen.checks.prerequisites import CLUSTER_SCOPED, GATE, GATES, SCHEDULER, Prerequisite
-from mlgen.kubernetes import pod_resources, references
+from mlgen.kubernetes import quantity, references
 from mlgen.kubernetes.objects import Object, group_of
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
-from mlgen.live import kueue
+from mlgen.live import reasons
 from mlgen.live.kubectl import CAUSES, NO_SERVER, Kubectl, KubectlError, failure, listed
 from mlgen.objects.placement import is_single_job
 from mlgen.output.manifests import file_argument
@@ -401,7 +401,7 @@ def devices(patient: Patient) -> Iterator[Row]:
     """Yield a row for each device that the job's pods request: how many nodes have it."""
     users: dict[str, dict[str, None]] = {}
     for workload in workloads(patient.rendered.objects).values():
-        for name in pod_resources.requests(workload["spec"]["template"]["spec"]):
+        for name in quantity.requests(workload["spec"]["template"]["spec"]):
             if "/" in name:
                 users.setdefault(name, {})[title(workload)] = None
     nodes = patient.kubectl.readable("get", "nodes") if users else []
@@ -453,7 +453,7 @@ def queue(patient: Patient) -> Iterator[Row]:
         yield row("stopped queue", name=name, message=stopped[0].get("message", ""))
     else:
         yield row("queue", name=name)
-    asked = kueue.pending(patient.kubectl, patient.namespace, str(scheduling.queue))
+    asked = reasons.pending(patient.kubectl, patient.namespace, str(scheduling.queue))
     missing = "no right to positions" if asked.cause == "forbidden" else "no positions"
     yield row(missing if asked.status else "positions")
 

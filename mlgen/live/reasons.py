@@ -1,13 +1,20 @@
 """A pod → its state, or why it does not run, as one word and one line.
 
 The word is the reason from Kubernetes, if any: `Unschedulable`, `ImagePullBackOff`, `OOMKilled`.
+
+For a job that waits for Kueue, the line has its position in the queue. Kueue's visibility API lists
+the pending Workloads of a LocalQueue with their positions, from 0. It is a separate API server
+(kubernetes-sigs/kueue v0.19.2, apis/visibility/v1beta2/types.go), which a cluster may lack, and
+`kubectl api-resources` does not list it.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mlgen.kubernetes.objects import Object
+from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
 from mlgen.runtime.cluster import (
     SIDECAR,
     condition,
@@ -160,3 +167,68 @@ def shortened(text: str) -> str:
 def restarts(pod: Mapping[str, Any]) -> int:
     """Return the number of container restarts of a pod."""
     return sum(each["restartCount"] for each in containers(dict(pod)))
+
+
+WORKLOADS = "workloads.kueue.x-k8s.io"
+
+VERSIONS = ("v1beta2", "v1beta1")
+
+PENDING = (("QuotaReserved", "False"), ("Admitted", "False"), ("Evicted", "True"))
+"""The conditions of a Workload that contain the reason for waiting, the first that is present."""
+
+
+def pending(kubectl: Kubectl, namespace: str, queue: str) -> Outcome:
+    """Return kubectl's output of the pending Workloads of a LocalQueue, as JSON.
+
+    Raises:
+        KubectlError: kubectl is not installed, or the API server does not respond.
+    """
+    for version in VERSIONS:
+        group = f"/apis/visibility.kueue.x-k8s.io/{version}"
+        path = f"{group}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads"
+        outcome = kubectl.outcome("get", "--raw", path)
+        if not outcome.status or outcome.cause != "other":
+            break
+    return outcome
+
+
+def queue_reason(kubectl: Kubectl, namespace: str, queue: str, owners: set[str]) -> str:
+    """Return in one line where a job waits in its queue, and why; "" if Kueue reports neither.
+
+    Args:
+        kubectl: kubectl.
+        namespace: the namespace of the job.
+        queue: the name of its LocalQueue.
+        owners: the UIDs of the job's workloads and pods, which own its Workload.
+    """
+    try:
+        workloads = kubectl.readable("get", WORKLOADS, namespace=namespace) or ()
+        own = [each for each in workloads if not owners.isdisjoint(_owners(each))]
+        if not own:
+            return ""
+        found = pending(kubectl, namespace, queue)
+    except KubectlError:
+        return ""
+    position, why = _position(found, own[-1]["metadata"]["name"], queue), _why(own[-1])
+    return ": ".join(filter(None, (position, why)))
+
+
+def _owners(workload: Object) -> set[str]:
+    return {str(each.get("uid")) for each in workload["metadata"].get("ownerReferences") or ()}
+
+
+def _position(found: Outcome, workload: str, queue: str) -> str:
+    """Return the position of a Workload, counted from 1; without it, only the queue."""
+    items = json.loads(found.stdout)["items"] if not found.status else ()
+    for item in items or ():
+        if item["metadata"]["name"] == workload:
+            own, shared = item["positionInLocalQueue"] + 1, item["positionInClusterQueue"] + 1
+            return f"position {own} in the queue {queue}, {shared} in its ClusterQueue"
+    return f"in the queue {queue}"
+
+
+def _why(workload: Object) -> str:
+    """Return the message of the condition that explains why a Workload waits, or ""."""
+    conditions = workload.get("status", {}).get("conditions") or ()
+    messages = {(each["type"], each["status"]): each.get("message", "") for each in conditions}
+    return str(next((messages[each] for each in PENDING if messages.get(each)), ""))

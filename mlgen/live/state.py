@@ -13,7 +13,7 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from mlgen.kubernetes.objects import Object
-from mlgen.live import kueue, reasons
+from mlgen.live import reasons
 from mlgen.live.kubectl import Kubectl, KubectlError
 from mlgen.live.reasons import Reason, shortened
 from mlgen.objects import supervisor
@@ -225,7 +225,7 @@ def _queue(kubectl: Kubectl, taken: Snapshot) -> str:
     if scheduling.gang != "kueue" or not scheduling.queue or not waits:
         return ""
     owners = {each["metadata"]["uid"] for each in (*jobs, *(pod for _, _, pod in taken.pods))}
-    return kueue.reason(kubectl, taken.namespace, scheduling.queue, owners)
+    return reasons.queue_reason(kubectl, taken.namespace, scheduling.queue, owners)
 
 
 def _warnings(kubectl: Kubectl, namespace: str | None) -> list[Object]:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlgen.jobfile.model import Placement, Together, TrainingJob
-from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes import quantity
 from mlgen.kubernetes.names import JOB_INDEX, KUEUE, KUEUE_QUEUE
 from mlgen.kubernetes.quantity import times, total
 from mlgen.objects import security
@@ -282,7 +282,7 @@ def _min_resources(
         if not pods:
             continue
         try:
-            requests = pod_resources.requests(workload["spec"]["template"]["spec"])
+            requests = quantity.requests(workload["spec"]["template"]["spec"])
         except ValueError as error:
             raise template_error(role, str(error), "bad-value") from None
         for name, amount in requests.items():

@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Mapping
 
 from mlgen.checks.prerequisites import Prerequisite, totals
-from mlgen.kubernetes.pod_resources import GPU, readable
+from mlgen.kubernetes.quantity import GPU, readable_amounts
 from mlgen.output.terminal import named
 from mlgen.problems import Problem
 from mlgen.topology import Role, Topology, Wait
@@ -264,7 +264,7 @@ def _sizes(rendered: Rendered) -> Iterator[str]:
     """Return the number of pods and their total requests: `8 GPUs`, `64 CPU`."""
     pods = sum(rendered.topology.counts.values())
     yield f"{pods} pod{'s' if pods > 1 else ''}"
-    requests = readable(totals(rendered.topology, rendered.objects).requests)
+    requests = readable_amounts(totals(rendered.topology, rendered.objects).requests)
     for name in sorted(requests, key=lambda name: (name in ("cpu", "memory"), name)):
         amount = requests[name]
         if name.endswith(GPU):

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
-from mlgen.kubernetes.pod_resources import GPU
+from mlgen.kubernetes.quantity import GPU
 from mlgen.objects.labels import workload_name
 from mlgen.output.terminal import columns
 from mlgen.result import Rendered

@@ -13,7 +13,7 @@ from typing import Any
 from mlgen import checks
 from mlgen.checks.pods import with_jobs, workloads
 from mlgen.checks.prerequisites import totals
-from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes import quantity
 from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.pod_security import LEVELS, level
@@ -53,7 +53,7 @@ def page(rendered: Rendered) -> str:
         version=str(version),
         table=_table_of_roles(rendered, rows),
         limits=", ".join(
-            f"{name} {amount}" for name, amount in sorted(pod_resources.readable(limits).items())
+            f"{name} {amount}" for name, amount in sorted(quantity.readable_amounts(limits).items())
         ),
         deciding=joined,
         one_decides="replicas" not in joined and (anyone or len(deciding) == 1),
@@ -80,7 +80,7 @@ def _table_of_roles(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str
     table = [
         (
             *(group.name, group.kind, str(group.replicas)),
-            pod_resources.lasting(group.pod, "requests"),
+            quantity.lasting(group.pod, "requests"),
             *(waits(group.role, counts), _decides(topology, group.role)),
             group.main.get("image", ""),
         )
@@ -94,7 +94,7 @@ def _table_of_roles(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str
             others.append(
                 (
                     *(pod["metadata"]["labels"][ROLE], item["kind"], "1"),
-                    pod_resources.lasting(pod["spec"], "requests"),
+                    quantity.lasting(pod["spec"], "requests"),
                     *("-", "from the roles" if labels.get(DECIDES) else "-"),
                     pod["spec"]["containers"][0]["image"],
                 )
@@ -106,7 +106,7 @@ def _table_of_roles(rendered: Rendered, rows: list[Group]) -> Iterator[tuple[str
     titles = ["GPUS" if name == "nvidia.com/gpu" else name.upper() for name in names]
     yield ("ROLE", "KIND", "REPLICAS", *titles, "WAITS FOR", "DECIDES", "IMAGE")
     for name, kind, replicas, amounts, *rest in table:
-        shown = pod_resources.readable(amounts)
+        shown = quantity.readable_amounts(amounts)
         yield (name, kind, replicas, *(shown.get(n, "-") for n in names), *rest)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from mlgen.checks.pods import pods_of, workloads
 from mlgen.input_limits import CHARACTERS, EXPANDED
-from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes import quantity
 from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural, parse
@@ -318,7 +318,7 @@ def _of_resources(source: Object, container: Object) -> tuple[str, str]:
     See ExtractContainerResourceValue in pkg/api/v1/resource/helpers.go.
     """
     kind, _, name = source["resource"].partition(".")
-    read = pod_resources.requests if kind == "requests" else pod_resources.limits
+    read = quantity.requests if kind == "requests" else quantity.limits
     amount = read({"containers": [container]}).get(name)
     if amount is None:
         return f"<{source['resource']} of the node>", ""

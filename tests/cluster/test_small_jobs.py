@@ -11,7 +11,7 @@ from namespaces import PYTHON_IMAGE, temporary_namespace
 from ruamel.yaml import YAML
 from support import ROOT, missing
 
-from mlgen.kubernetes.pod_resources import readable
+from mlgen.kubernetes.quantity import readable
 from mlgen.kubernetes.validation.rows import image
 
 pytestmark = pytest.mark.cluster

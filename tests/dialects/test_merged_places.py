@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.dialects.trainer.merge import patched, written
+from mlgen.dialects.trainer.job import patched, written
 from mlgen.documents.reader import read_document
 
 BASE = """\

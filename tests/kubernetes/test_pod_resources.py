@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.kubernetes import pod_resources
+from mlgen.kubernetes import quantity
 
 
 def container(*, sidecar=False, limits=(), **requests):
@@ -31,7 +31,7 @@ def test_the_scheduler_reserves_the_largest_amount_at_any_time():
         ({"containers": [{"name": "main"}], "initContainers": None}, {}),
     ]
 
-    assert [requests for _, requests in rows] == [pod_resources.requests(spec) for spec, _ in rows]
+    assert [requests for _, requests in rows] == [quantity.requests(spec) for spec, _ in rows]
 
 
 def test_a_container_without_a_limit_may_use_all_of_the_node():
@@ -43,15 +43,15 @@ def test_a_container_without_a_limit_may_use_all_of_the_node():
         (pod(container(), resources={"limits": {"cpu": "8"}}), {"cpu": "8"}),
     ]
 
-    assert [limits for _, limits in rows] == [pod_resources.limits(spec) for spec, _ in rows]
+    assert [limits for _, limits in rows] == [quantity.limits(spec) for spec, _ in rows]
 
 
 def test_init_containers_do_not_run_while_the_pod_does():
     spec = pod(container(cpu=1), init=[container(memory=1), container(sidecar=True, disk=1)])
 
-    assert {"cpu", "disk"} == pod_resources.lasting(spec, "requests").keys()
+    assert {"cpu", "disk"} == quantity.lasting(spec, "requests").keys()
 
 
 def test_an_amount_that_is_none_is_an_error():
     with pytest.raises(ValueError, match='"2 cores" is not a quantity'):
-        pod_resources.requests(pod(container(cpu="2 cores"), container(cpu="1")))
+        quantity.requests(pod(container(cpu="2 cores"), container(cpu="1")))

@@ -14,7 +14,6 @@ from typing import Any
 
 from mlgen.dialects._builder import Builder, Dialect, Merged
 from mlgen.dialects.trainer import policies, runtimes
-from mlgen.dialects.trainer.checks import check
 from mlgen.dialects.trainer.job import (
     INITIALIZERS,
     LAUNCHER,
@@ -22,11 +21,14 @@ from mlgen.dialects.trainer.job import (
     STEP,
     TRAINER,
     TrainJob,
+    Written,
     container,
     step,
+    tree,
     variables,
+    written,
 )
-from mlgen.dialects.trainer.merge import Written, tree, written
+from mlgen.dialects.trainer.policies import check
 from mlgen.documents.document import Document, Mark
 from mlgen.problems import Collector
 

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any
 
 from mlgen.dialects._builder import namespace_option
-from mlgen.dialects.trainer.merge import Written, written
+from mlgen.dialects.trainer.job import Written, written
 from mlgen.documents.document import Document, Mark
 from mlgen.documents.files import Text
 from mlgen.kubernetes.values import value_at

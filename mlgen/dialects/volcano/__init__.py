@@ -25,7 +25,7 @@ from mlgen.dialects.volcano.job import (
     restart_as_jobs,
 )
 from mlgen.dialects.volcano.lifecycle import write_lifecycle
-from mlgen.kubernetes.pod_resources import GPU
+from mlgen.kubernetes.quantity import GPU
 from mlgen.launch.line import Lines, container_lines
 from mlgen.topology import INDEX
 
