@@ -17,10 +17,6 @@ LIMIT = 3
 EXCEPTIONS = {
     r"\$(?:\$|\(([^)]*)\))": "the text is cut after its last parenthesis, so each match ends",
     r"\[([^\]]+)\]\([^)]+\)": "a description of mlgen",
-    r"\s+\[x>=(\d+)\]$": "a help text of mlgen",
-    r"('[^' ]*[=*][^']*'|(?<![\w-])--?[a-z][\w-]*(?: DIR\b)?|\bspec\.[\w.=]+\w|\.mlgen/[\w.]+\w)": (
-        "a help text of mlgen"
-    ),
     r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$': "a page of mlgen",
 }
 """Expressions that are not linear, and why no text of the input makes them slow."""
