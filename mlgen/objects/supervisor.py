@@ -8,10 +8,14 @@ machine. Therefore `source` is compressed with bzip2, whose compressor has not c
 the output of zlib differs between its implementations.
 """
 
+import io
 import json
 import re
+import zipfile
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from mlgen.jobfile.model import GiveUpAfter, Helpers, Progress, RunPolicy, TrainingJob
@@ -37,22 +41,12 @@ from mlgen.objects.network import MESH
 from mlgen.objects.security import access, policy_rule
 from mlgen.objects.skeleton import filled
 from mlgen.objects.workload import IGNORE_DISRUPTION
-from mlgen.topology import Role, Topology
-
-if TYPE_CHECKING:
-    from mlgen.runtime.plan import Plan, Workload
-import io
-import zipfile
-from collections.abc import Iterable
-from functools import cache
-from hashlib import sha256
-from typing import TYPE_CHECKING
-
 from mlgen.resources import PACKAGE
+from mlgen.topology import Role, Topology
 from mlgen.version import VERSION
 
 if TYPE_CHECKING:
-    from mlgen.runtime.plan import Plan
+    from mlgen.runtime.plan import Plan, Workload
 
 RUNTIME = PACKAGE / "runtime"
 PATH = "mlgen/runtime"

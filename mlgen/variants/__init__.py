@@ -1,7 +1,7 @@
 """Variants of a job: a name with a hash, the combinations of a matrix, and targets.
 
 A `Target` is a tool that runs or applies the objects: Argo Workflows, JobSet, Argo CD or Flux. To
-add one, copy `gitops.py`, and add it to `_target` in `mlgen/rendering.py`.
+add one, copy `workflow.py`, and add it to `_target` in `mlgen/rendering.py`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
