@@ -101,7 +101,7 @@ class Session:
         if command is None:
             self.fail(block, f"mlgen has no command {words[1]}")
         try:
-            command.make_context(words[1], words[2:])
+            command.make_context(words[1], words[2:], parent=context)
         except SystemExit:
             self.fail(block, f"{words}: not accepted")
         except Exception as error:  # noqa: BLE001
