@@ -9,9 +9,10 @@ from mlgen.checks.files import shared_outputs
 from mlgen.checks.other_documents import is_own, own_service
 from mlgen.checks.pods import Objects
 from mlgen.documents.document import Document
+from mlgen.documents.flags import ROLES
 from mlgen.input_limits import FAILED_BYTES
 from mlgen.jobfile.model import TrainingJob
-from mlgen.jobfile.parser import ROLES, origin, training_job
+from mlgen.jobfile.parser import origin, training_job
 from mlgen.jobfile.validation import invalid_excuses, unexcused
 from mlgen.kubernetes.objects import Object
 from mlgen.objects.labels import is_rendered_jobset

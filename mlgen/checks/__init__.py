@@ -23,7 +23,6 @@ from mlgen.checks import (  # noqa: F401  # modules that only define rules
 )
 from mlgen.checks.job_file import in_job_file, path_in_job_file
 from mlgen.checks.pods import (
-    ROLES,
     WORKLOADS,
     Located,
     Objects,
@@ -36,6 +35,7 @@ from mlgen.checks.pods import (
     texts,
     title,
 )
+from mlgen.documents.flags import ROLES
 from mlgen.kubernetes import limits, validation
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, LAST_APPLIED, STATEFUL_SET_MAX
 from mlgen.kubernetes.objects import Key, Object, group_of, is_built_in

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from mlgen.checks.pods import ROLES, TEMPLATE, Located
+from mlgen.checks.pods import TEMPLATE, Located
+from mlgen.documents.flags import ROLES
 from mlgen.jobfile.model import own_files
 from mlgen.jobfile.parser import origin
 from mlgen.kubernetes.objects import Object

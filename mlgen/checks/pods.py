@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
+from mlgen.documents.flags import ROLES
 from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.quantity import natural
@@ -25,7 +26,6 @@ AnyObject = TypeVar("AnyObject", bound=Mapping[str, Any])
 WORKLOADS = ("Job", "StatefulSet", "Deployment")
 """The kinds that create pods."""
 
-ROLES: ValuePath = ("spec", "roles")
 
 TEMPLATE: ValuePath = ("spec", "template")
 POD: ValuePath = (*TEMPLATE, "spec")

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
+from mlgen.documents.flags import ROLES
 from mlgen.flow_style import MAX_FLOW, flow, words
 from mlgen.jobfile.model import KIND, RoleSpec
 from mlgen.jobfile.schema import base, fields
@@ -53,7 +54,6 @@ DEVICES = r"[\w-]+(?::[\w-]+)?:([0-9]{1,3})"
 """Devices as SkyPilot and Slurm write them: `A100:8`, `gpu:a100:8`."""
 
 SPEC: ValuePath = ("spec",)
-ROLES: ValuePath = ("spec", "roles")
 HELPERS: ValuePath = ("spec", "helpers")
 
 Owners = Callable[[], Mapping[str, Sequence[str]]]

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from mlgen.documents.flags import ROLES
 from mlgen.jobfile.model import (
     MAIN,
     GiveUpAfter,
@@ -29,10 +30,9 @@ from mlgen.jobfile.model import (
     has_gpus,
 )
 from mlgen.jobfile.validation import EXCUSE
+from mlgen.kubernetes.values import has, value_at
 from mlgen.problems import ValuePath
 from mlgen.version import ANNOTATION
-
-ROLES: ValuePath = ("spec", "roles")
 
 
 def training_job(
@@ -204,13 +204,8 @@ def origin(data: Mapping[str, Any], path: ValuePath) -> ValuePath:
 
 
 def _contains(value: Any, path: ValuePath) -> bool:
-    """Return whether a value contains a path."""
-    try:
-        for step in path:
-            value = value[step]
-    except (IndexError, KeyError, TypeError):
-        return False
-    return True
+    """Return whether a value contains a path, which is not empty."""
+    return has(value_at(value, path[:-1]), path[-1])
 
 
 def _main_container(templates: Sequence[Mapping[str, Any]], role: Mapping[str, Any]) -> str:

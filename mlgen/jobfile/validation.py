@@ -14,6 +14,7 @@ from typing import Any, get_args
 from mlgen import input_limits as bounds
 from mlgen.documents import flags, overrides
 from mlgen.documents.document import Document
+from mlgen.documents.flags import ROLES
 from mlgen.flow_style import flow
 from mlgen.jobfile import hints
 from mlgen.jobfile.hints import JobFile, Owners
@@ -33,8 +34,6 @@ from mlgen.problems import (
     one_of,
     shown,
 )
-
-ROLES = ("spec", "roles")
 
 BOUNDS = {
     ("maximum", bounds.REPLICAS): "a Job runs at most this many pods at the same time",
