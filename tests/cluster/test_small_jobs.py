@@ -11,7 +11,7 @@ from namespaces import PYTHON_IMAGE, temporary_namespace
 from ruamel.yaml import YAML
 from support import ROOT, missing
 
-from mlgen.kubernetes.quantity import readable
+from mlgen.kubernetes.quantity import readable_amounts
 from mlgen.kubernetes.validation.rows import image
 
 pytestmark = pytest.mark.cluster
@@ -304,7 +304,7 @@ def test_the_totals_are_those_that_a_quota_counts(namespace, jobs):
         lambda quota: (used := quota["status"]["used"])["pods"] == "2" and used,
     )
 
-    shown = readable({name: used[f"requests.{name}"] for name in ("cpu", "memory")})
+    shown = readable_amounts({name: used[f"requests.{name}"] for name in ("cpu", "memory")})
     row = rf"all roles +2 +{shown['cpu']} +{shown['memory']}\n"
     assert re.search(row, namespace.mlgen("show", str(job)))
 
