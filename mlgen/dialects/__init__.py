@@ -155,7 +155,7 @@ def runtimes(names: Collection[str]) -> list[Text]:
     """
     if not names:
         return []
-    from mlgen.dialects.trainer import runtimes as known
+    from mlgen.dialects.trainer import job as known
     from mlgen.documents.files import texts
 
     found: list[Text] = []

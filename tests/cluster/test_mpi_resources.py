@@ -10,7 +10,7 @@ import pytest
 import yaml
 from cluster.conftest import PASSWD
 
-from mlgen.dialects.trainer.runtimes import published
+from mlgen.dialects.trainer.job import published
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ from support import load_all
 
 import mlgen
 from mlgen.cli import main
-from mlgen.dialects.trainer import runtimes
+from mlgen.dialects.trainer.job import published, versions
 
 VERSION = "trainer.kubeflow.org/v1alpha1"
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -122,10 +122,10 @@ def test_the_runtime_is_one_that_trainer_publishes(version, tag, run):
 
 @pytest.mark.parametrize(
     ("version", "namespace"),
-    [*((version, None) for version in runtimes.versions()), (max(runtimes.versions()), "nlp")],
+    [*((version, None) for version in versions()), (max(versions()), "nlp")],
 )
 def test_every_published_runtime_renders(version, namespace, run):
-    for document in runtimes.published(version):
+    for document in published(version):
         name = document.data["metadata"]["name"]
         resource = trainjob(runtime=name, trainer={"command": ["python", "train.py"]})
         resource["metadata"] |= {"namespace": namespace} if namespace else {}
