@@ -13,7 +13,6 @@ from typing import Any
 
 from mlgen import frameworks, pipeline
 from mlgen.documents.files import Text
-from mlgen.flow_style import flow
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.schema import with_hints
 from mlgen.kubernetes.validation.rows import is_subdomain
@@ -22,6 +21,7 @@ from mlgen.output.yaml import yaml_text
 from mlgen.problems import MlgenError
 from mlgen.resources import folder
 from mlgen.result import Options
+from mlgen.shell import flow
 
 GPUS = "nvidia.com/gpu"
 

@@ -1,13 +1,16 @@
-"""Command lines: the program of a word, and the commands of a shell script.
+"""Command lines: the program of a word, the commands of a shell script, and lists in messages.
 
 Scripts are split as a shell does, without expansions:
 https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html
+
+Messages show values and command lines as YAML in flow style: `[python, train.py]`.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 
@@ -278,3 +281,44 @@ def _unquoted(match: re.Match[str]) -> str:
     if double is not None:
         return re.sub(r'\\([$`"\\\n])', lambda m: "" if m[1] == "\n" else m[1], double)
     return single if single is not None else "" if escaped == "\n" else escaped
+
+
+PLAIN = re.compile(r"-{0,2}[A-Za-z/_.](?:[-A-Za-z0-9/_.=+@]|:(?=[A-Za-z0-9/]))*|[0-9]+[KMGTP]i?")
+"""Strings that need no quotes, unless YAML reads them as something else."""
+
+NOT_STRINGS = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null"])
+"""Words that a version of YAML does not read as strings."""
+
+MAX_FLOW = 100
+"""The number of characters of a value that a hint shows."""
+
+
+def flow(value: Any) -> str:
+    """Return a value as YAML in flow style."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{flow(name)}: {flow(inner)}' for name, inner in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(flow, value))}]"
+    is_plain = isinstance(value, str) and PLAIN.fullmatch(value) and not _is_special(value)
+    return str(value) if is_plain or value == "…" else json.dumps(value, ensure_ascii=False)
+
+
+def _is_special(text: str) -> bool:
+    """Return True for what YAML reads as a boolean, null or number."""
+    return bool(text.lower() in NOT_STRINGS or re.fullmatch(r"-?\.([0-9].*|inf|nan)", text.lower()))
+
+
+def flow_words(text: str, *, command: bool) -> str:
+    """Return a command line as the list that the field expects.
+
+    Args:
+        text: the command line.
+        command: True if it starts with a program, so that a shell can run it.
+    """
+    text = text.strip()
+    if command and needs_shell(text):
+        shown = flow(["sh", "-c", text])
+        return shown if len(shown) <= MAX_FLOW else '[sh, -c, "…"], with all of it as the last item'
+    items = split(text) or text.split()
+    shown = flow(items)
+    return shown if len(shown) <= MAX_FLOW else f"{flow(items[:3])[:-1]}, …]"

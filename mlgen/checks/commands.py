@@ -8,11 +8,10 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from mlgen import flow_style as flow
 from mlgen.checks.pods import Container, Located, of_containers
 from mlgen.launch.line import LAUNCHERS
 from mlgen.problems import Code, ValuePath, did_you_mean
-from mlgen.shell import OPTION, is_python, is_shell, program, text_index
+from mlgen.shell import OPTION, flow, flow_words, is_python, is_shell, program, text_index
 
 
 @of_containers
@@ -37,7 +36,7 @@ def several_words(container: Container) -> Iterator[Located]:
     is_file = word.startswith(("/", ".")) and not re.search(r"\s-|python|\.\w+(\s|$)", word)
     if re.search(r"\s", word) and not is_file:
         message = f'the container would look for a program named "{_shown(word)}"'
-        line = flow.words(word, command=True)
+        line = flow_words(word, command=True)
         hint = f"write {line}" if word.strip() else "write the name of a program"
         yield container.error(("command", 0), message, hint, "bad-value")
 
@@ -79,7 +78,7 @@ def shell_without_script(container: Container) -> Iterator[Located]:
     if re.match(r"-\w*c\s", first):
         message = f'"{_shown(first)}" is one word, which {line.program} rejects'
         option, script = first.split(maxsplit=1)
-        hint = f"write two words: {option}, {flow.flow(script)}"
+        hint = f"write two words: {option}, {flow(script)}"
     elif re.match(r"[^-]\S*\s", first):
         message = f'{line.program} would look for a file named "{_shown(first)}"'
         hint, code = "write -c before it", "launch"
@@ -224,8 +223,8 @@ def no_shell(container: Container) -> Iterator[Located]:
             message = f'the container would look for a program named "{_shown(word)}"'
             hint = _in_shell(container)
             if assigned:
-                rest = flow.flow([*container.lines.words[1:]])
-                hint = f"write env: {flow.flow({assigned[1]: assigned[2]})} and command: {rest}"
+                rest = flow([*container.lines.words[1:]])
+                hint = f"write env: {flow({assigned[1]: assigned[2]})} and command: {rest}"
             yield container.error(paths[0], message, hint, "bad-value")
             return
         if number and (sure or (re.fullmatch(OPERATOR_WORD, word) and not is_value)):
@@ -248,7 +247,7 @@ def _in_shell(container: Container) -> str:
     is_syntax = rf"^({OPERATOR_WORD}|~/\S*)$|{VARIABLE_IN_WORD}"
     line = " ".join(word if re.search(is_syntax, word) else shlex.quote(word) for word in words)
     several = re.search(r"[|&;<>]", line) or re.fullmatch(SHELL_WORDS, words[0])
-    return f"write command: {flow.words(line if several else f'exec {line}', command=True)}"
+    return f"write command: {flow_words(line if several else f'exec {line}', command=True)}"
 
 
 @of_containers
@@ -272,7 +271,7 @@ def joined_words(container: Container) -> Iterator[Located]:
     for before, word, path in zip(("", *words), words, line.paths, strict=False):
         if before.startswith("-") and "=" not in before:
             continue
-        hint = f"write separate words: {flow.words(word, command=False)[1:-1]}"
+        hint = f"write separate words: {flow_words(word, command=False)[1:-1]}"
         if re.fullmatch(r"--[a-zA-Z][\w-]*[ \t][^\n]+", word):
             message = f'"{_shown(word)}" is one argument, not an option and its value'
             yield container.warning(path, message, hint, "launch")
@@ -303,7 +302,7 @@ def repeated_command(container: Container) -> Iterator[Located]:
     if is_program and args[: len(command)] == command:
         message = f'args repeats the command, "{_shown(" ".join(map(str, command)))}"'
         rest = [str(word) for word in args[len(command) :]]
-        hint = f"write args: {flow.flow(rest)}" if rest else "remove args"
+        hint = f"write args: {flow(rest)}" if rest else "remove args"
         # A program may ignore the words, a shell fails.
         found = container.error(("args", 0), message, hint, "launch")
         yield found.as_warning(unless=is_shell(name))

@@ -27,7 +27,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from mlgen.documents.flags import ROLES
-from mlgen.flow_style import MAX_FLOW, flow, words
 from mlgen.jobfile.model import KIND, RoleSpec
 from mlgen.jobfile.schema import base, fields
 from mlgen.kubernetes.quantity import cure, seconds
@@ -35,6 +34,7 @@ from mlgen.kubernetes.values import mapping, value_at
 from mlgen.kubernetes.versions import definition
 from mlgen.problems import SURE, Problem, ValuePath, choice, did_you_mean, listed, similar
 from mlgen.resources import table
+from mlgen.shell import MAX_FLOW, flow, flow_words
 
 
 def texts(name: str) -> Mapping[str, str]:
@@ -302,7 +302,7 @@ def _write(target: str, value: Any) -> str:
     if ": " in target:
         return f"write {target}"
     if field_name in WORD_LISTS and isinstance(value, str):
-        return f"write {target}: {words(value, command=field_name == 'command')}"
+        return f"write {target}: {flow_words(value, command=field_name == 'command')}"
     if field_name == "imagePullSecrets" and value:
         items = value if isinstance(value, list) else [value]
         value = [{"name": item} if isinstance(item, str) else item for item in items]
@@ -379,7 +379,7 @@ def _for_string(path: ValuePath, types: Sequence[str], value: str) -> str:
         if match := re.fullmatch(pattern, f"{field_name} {value}"):
             return f"write {form.format(value, *map(flow, match.groups()))}"
     if "array" in types and value and path[-1] in WORD_LISTS:
-        return f"write {words(value, command=path[-1] == 'command')}"
+        return f"write {flow_words(value, command=path[-1] == 'command')}"
     return f"write [{flow(value)}]" if "array" in types and len(value) < MAX_FLOW else ""
 
 

@@ -15,7 +15,6 @@ from mlgen import input_limits as bounds
 from mlgen.documents import flags, overrides
 from mlgen.documents.document import Document
 from mlgen.documents.flags import ROLES
-from mlgen.flow_style import flow
 from mlgen.jobfile import hints
 from mlgen.jobfile.hints import JobFile, Owners
 from mlgen.jobfile.schema import base, resolved, target
@@ -34,6 +33,7 @@ from mlgen.problems import (
     one_of,
     shown,
 )
+from mlgen.shell import flow
 
 BOUNDS = {
     ("maximum", bounds.REPLICAS): "a Job runs at most this many pods at the same time",

@@ -13,13 +13,13 @@ from typing import Any
 
 from mlgen import frameworks, pipeline, scaffold
 from mlgen.documents.files import Text
-from mlgen.flow_style import flow
 from mlgen.output.terminal import template_text
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import MlgenError, did_you_mean
 from mlgen.reference import fields, rules
 from mlgen.reference.fields import Field
 from mlgen.result import Options, Rendered
+from mlgen.shell import flow
 from mlgen.topology import INDEX, PEERS, PodField, Role, Topology, Wait
 
 WIDTH = 100

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from mlgen import dialects, frameworks
-from mlgen.flow_style import MAX_FLOW, flow, words
 from mlgen.jobfile.hints import (
     JobFile,
     for_field,
@@ -21,6 +20,7 @@ from mlgen.jobfile.hints import (
 from mlgen.jobfile.schema import base
 from mlgen.kubernetes.versions import definition
 from mlgen.problems import Problem
+from mlgen.shell import MAX_FLOW, flow, flow_words
 
 SPEC, WORKER = ("spec",), ("spec", "roles", "worker")
 ROLE_FIELDS = list(base()["definitions"]["role"]["properties"])
@@ -273,7 +273,7 @@ def test_a_command_line_is_a_list_of_words():
         ("python train.py " + "--a b " * 40, True, "[python, train.py, --a, …]"),
     ]
 
-    assert [words(text, command=command) for text, command, _ in rows] == [
+    assert [flow_words(text, command=command) for text, command, _ in rows] == [
         expected for _, _, expected in rows
     ]
 
@@ -300,8 +300,8 @@ def test_yaml_reads_what_a_hint_shows_as_that_value(value):
 def test_a_shown_command_is_read_as_the_words_that_a_shell_reads():
     text = "python -m torch.distributed.run --nnodes=2 --x 'a b' \"c\" 1 no image:1 a:"
 
-    assert yaml.safe_load(words(text, command=True)) == shlex.split(text)
-    assert len(words(text, command=True)) <= MAX_FLOW
+    assert yaml.safe_load(flow_words(text, command=True)) == shlex.split(text)
+    assert len(flow_words(text, command=True)) <= MAX_FLOW
 
 
 MANY = f"{{A0: {'x' * 20}, …}}"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from mlgen.flow_style import flow
 from mlgen.jobfile.schema import meanings
 from mlgen.jobfile.validation import EXCUSABLE_ERRORS
 from mlgen.reference import fields, rules
 from mlgen.reference.pages import facts
+from mlgen.shell import flow
 from mlgen.topology import INDEX
 
 

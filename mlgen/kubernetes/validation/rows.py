@@ -16,10 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from mlgen.kubernetes import field_hints as hints
-from mlgen.kubernetes.limits import PORT_MAX
 from mlgen.kubernetes.names import DNS_1123, LABEL_MAX
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import PORT_MAX, Object
 from mlgen.kubernetes.values import mapping, sequence
 from mlgen.kubernetes.versions import (
     SUPPORTED,
@@ -429,7 +427,9 @@ def shown_in(message: str, path: ValuePath, value: Any, beside: Mapping[str, Any
 def one_of(path: ValuePath, value: Any, allowed: Sequence[str], _: Spot) -> Iterator[Problem]:
     """An enumeration."""
     if isinstance(value, str) and value not in allowed:
-        hint = hints.for_choice(value, allowed)
+        from mlgen.kubernetes.schema import for_choice  # late: few values are wrong
+
+        hint = for_choice(value, allowed)
         yield Problem(path, f'unknown value "{value}"', "unknown-value", hint)
 
 
