@@ -560,7 +560,7 @@ def local() -> dict[str, list[str]]:
     Those that contain names of the input are given with examples.
     """
     from mlgen.checks import commands, operators, placement
-    from mlgen.documents import lists
+    from mlgen.dialects import _wrapper
     from mlgen.integrations import helm
     from mlgen.jobfile.hints import OPERATORS
     from mlgen.jobfile.model import DEVICES, WHOLE_GPU
@@ -593,7 +593,7 @@ def local() -> dict[str, list[str]]:
         r'dialects/jobset/__init__.py: ADDRESS + re.escape(subdomain) + r"(?![\w-])"': [
             r"(?<![\w-])[\w-]+(?<=\d)\.a(?![\w-])"
         ],
-        "documents/lists.py: TYPE % name": [lists.TYPE % "kind"],
+        "dialects/_wrapper.py: TYPE % name": [_wrapper.TYPE % "kind"],
         "integrations/helm.py: text.encode()": [each.pattern.decode() for each in helm._patterns()],  # noqa: SLF001
         'jobfile/hints.py: row["labels"]': [row["labels"] for row in OPERATORS.values()],
         'jobfile/hints.py: table("resources/operator_pods")["own"]': [
@@ -606,7 +606,7 @@ def local() -> dict[str, list[str]]:
         ],
         'jobfile/validation.py: python_pattern(schema["pattern"])': schemas,
         "jobfile/validation.py: python_pattern(pattern)": schemas,
-        "kubernetes/field_hints.py: pattern": [*data("hints.json", "strings")],
+        "kubernetes/schema.py: pattern": [*data("hints.json", "strings")],
         r'kubernetes/names.py: rf"(?:(?P<url>(?<=//))|(?<![\w./)}}-]))(?P<name>{any_name})-" '
         r'rf"(?P<index>{NUMBER}|{RANGE}|{PLACEHOLDER})(?P<domain>(?:\.{LABEL})*)\.?" '
         r'r"(?::(?P<port>\d{1,9}))?(?!\.?[\w-])(?(url)|(?!/))"': [

@@ -250,7 +250,7 @@ def pieces(text: Text) -> Iterator[Text]:
     if "\nitems:\n" not in text.text or text.item:
         yield text
         return
-    from mlgen.documents.lists import list_items
+    from mlgen.dialects._wrapper import list_items
 
     for part in files.documents(text):
         yield from list_items(part, _known()) or [part]

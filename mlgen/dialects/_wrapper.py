@@ -1,21 +1,26 @@
-"""AppWrapper: objects that Kueue admits together, and that a controller deletes and creates again.
+"""Objects that contain others: an AppWrapper, and a List in kubectl's format.
 
-Each object in it becomes a document of its own. Source: project-codeflare/appwrapper 1.1,
+Each object in them becomes a document of its own. Kueue admits the objects of an AppWrapper
+together, and a controller deletes and creates them again. Source: project-codeflare/appwrapper 1.1,
 api/v1beta2 and internal/controller/appwrapper.
+
+A List is split as a text, without reading it as a whole. An item that is not valid YAML is then a
+problem of its own, as in a file with several documents, and all limits apply to each item.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Any
 
 from mlgen.dialects._schemas import read, resource_schema
 from mlgen.documents.document import Document
+from mlgen.documents.files import Text
+from mlgen.documents.reader import read_document
 from mlgen.jobfile.validation import require_valid
 from mlgen.kubernetes.names import KUEUE_QUEUE
 from mlgen.kubernetes.objects import without_nulls
 from mlgen.problems import MlgenError, Problem, ValuePath
-
-FACTS = read("appwrapper.json")
 
 
 def unwrapped(document: Document, *key: str) -> Iterator[Document | list[Problem]]:
@@ -42,18 +47,18 @@ def unwrapped(document: Document, *key: str) -> Iterator[Document | list[Problem
 
 def _inherited(wrapper: dict[str, Any], component: dict[str, Any]) -> dict[str, Any]:
     """Return an object with the namespace of its wrapper, and a job also with the queue."""
-    metadata = {**component.get("metadata", {})}
+    facts, metadata = read("appwrapper.json"), {**component.get("metadata", {})}
     if "namespace" in wrapper:
         metadata = {"namespace": wrapper["namespace"]} | metadata
     queue = wrapper.get("labels", {}).get(KUEUE_QUEUE)
-    if queue and component.get("kind") not in FACTS["without queue"]:
+    if queue and component.get("kind") not in facts["without queue"]:
         metadata["labels"] = {KUEUE_QUEUE: queue} | metadata.get("labels", {})
     return {**component, "metadata": metadata}
 
 
 def _differences(wrapper: dict[str, Any], components: list[dict[str, Any]]) -> Iterator[Problem]:
     """Yield the parts of an AppWrapper that have no effect on the rendered objects."""
-    metadata, spec = wrapper["metadata"], wrapper["spec"]
+    facts, metadata, spec = read("appwrapper.json"), wrapper["metadata"], wrapper["spec"]
     labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
     if KUEUE_QUEUE in labels and len(components) > 1:
         yield _differs(
@@ -66,7 +71,7 @@ def _differences(wrapper: dict[str, Any], components: list[dict[str, Any]]) -> I
         message = "the objects in the AppWrapper are not suspended"
         yield _differs(("spec", "suspend"), message, "set suspend in each of its jobs")
     manager = spec.get("managedBy")
-    if manager not in (None, FACTS["controller"]):
+    if manager not in (None, facts["controller"]):
         yield _differs(
             ("spec", "managedBy"),
             f"{manager} manages the AppWrapper, so its controller does not run it; mlgen renders "
@@ -74,8 +79,8 @@ def _differences(wrapper: dict[str, Any], components: list[dict[str, Any]]) -> I
             "remove managedBy",
         )
     for name in annotations:
-        hint = FACTS["annotations"].get(name.removeprefix(FACTS["prefix"]))
-        if name.startswith(FACTS["prefix"]):
+        hint = facts["annotations"].get(name.removeprefix(facts["prefix"]))
+        if name.startswith(facts["prefix"]):
             yield _differs(
                 ("metadata", "annotations", name),
                 "this annotation has no effect, because no controller watches, retries or deletes "
@@ -92,3 +97,66 @@ def _differences(wrapper: dict[str, Any], components: list[dict[str, Any]]) -> I
 def _differs(path: ValuePath, message: str, hint: str) -> Problem:
     """Return a warning about a part of an AppWrapper."""
     return Problem(path, message, "differs", hint, warning=True)
+
+
+ITEMS = "\nitems:\n"
+"""The field `items`, before its first item."""
+
+END = re.compile(r"^(?![-\s#])", re.MULTILINE)
+"""The start of the field after the items."""
+
+DASH = re.compile(r"^-", re.MULTILINE)
+
+ALIAS = re.compile(r"[\[{,:-]\s*\*[\w-]")
+"""A possible alias, such as `- *a`, of a value in another item."""
+
+TYPE = r"^  %s: [\"']?([^\s\"']+)[\"']?$"
+VERSION, KIND = (re.compile(TYPE % name, re.MULTILINE) for name in ("apiVersion", "kind"))
+
+
+def list_items(text: Text, kinds: Container[tuple[str, str]]) -> Iterator[Text] | None:
+    """Return the items of a List in kubectl's format; None for any other text.
+
+    Args:
+        text: one document.
+        kinds: apiVersions and kinds. The List must contain at least one such object.
+    """
+    field = text.text.find(ITEMS)
+    start = field + len(ITEMS)
+    if field < 0 or not text.text.startswith("- ", start):
+        return None
+    if "\r" in text.text or ALIAS.search(text.text):
+        return None
+    end = END.search(text.text, start)
+    stop = end.start() if end else len(text.text)
+    others = read_document(text.name, text.line, text.text[: field + 1] + text.text[stop:])
+    if not isinstance(others, Document) or others.problems or not _is_list(others.data):
+        return None
+    if not any(_type(item) in kinds for item in _items(text, start, stop)):
+        return None
+    return _items(text, start, stop)
+
+
+def _is_list(data: object) -> bool:
+    """Return True for the fields of a List other than its items."""
+    if not isinstance(data, dict) or data.keys() - {"apiVersion", "kind", "metadata"}:
+        return False
+    return (data.get("apiVersion"), data.get("kind")) == ("v1", "List")
+
+
+def _items(text: Text, start: int, stop: int) -> Iterator[Text]:
+    """Yield the items between two positions, with their original lines and columns."""
+    line = text.line + text.text.count("\n", 0, start)
+    while start < stop:
+        following = DASH.search(text.text, start + 1, stop)
+        end = following.start() if following else stop
+        item = f" {text.text[start + 1 : end]}"
+        yield replace(text, text=item, line=line, item=True)
+        line += item.count("\n")
+        start = end
+
+
+def _type(item: Text) -> tuple[str, str]:
+    """Return the apiVersion and the kind of an item, "" for those not in kubectl's format."""
+    version, kind = VERSION.search(item.text), KIND.search(item.text)
+    return (version[1] if version else "", kind[1] if kind else "")

@@ -9,7 +9,7 @@ seconds, so the other replicas also wait until rank 0 has started.
 """
 
 from mlgen.frameworks._planner import Planner, variables
-from mlgen.frameworks._ranks import ranked
+from mlgen.frameworks.pytorch import ranked
 from mlgen.topology import Env
 
 

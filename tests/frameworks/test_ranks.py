@@ -6,7 +6,7 @@ import pytest
 
 from mlgen import MlgenError
 from mlgen.frameworks._planner import Planner
-from mlgen.frameworks._ranks import RANK, Member, members, ranked
+from mlgen.frameworks.pytorch import RANK, Member, members, ranked
 from mlgen.jobfile.model import (
     Network,
     RoleSpec,
