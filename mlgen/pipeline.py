@@ -19,6 +19,7 @@ from mlgen.checks.other_documents import (
     own_service,
     same_object,
 )
+from mlgen.checks.pods import NAME
 from mlgen.checks.prerequisites import Prerequisite
 from mlgen.documents.document import Document
 from mlgen.documents.files import Text
@@ -222,7 +223,7 @@ class Walk:
         if self._objects > self._limit:
             self.is_full = True
             message = f"the jobs up to this one have more than {self._limit:,} objects"
-            errors.append(Problem(checks.NAME, message, "too-large", SPLIT))
+            errors.append(Problem(NAME, message, "too-large", SPLIT))
         self.report(outcome, errors)
         return not errors
 

@@ -23,6 +23,7 @@ from mlgen.checks import (  # noqa: F401  # modules that only define rules
 )
 from mlgen.checks.job_file import in_job_file, path_in_job_file
 from mlgen.checks.pods import (
+    NAME,
     WORKLOADS,
     Located,
     Objects,
@@ -36,16 +37,27 @@ from mlgen.checks.pods import (
     title,
 )
 from mlgen.documents.flags import ROLES
-from mlgen.kubernetes import limits, validation
+from mlgen.kubernetes import validation
 from mlgen.kubernetes.names import DNS_1035, DNS_1123, LABEL_MAX, LAST_APPLIED, STATEFUL_SET_MAX
-from mlgen.kubernetes.objects import Key, Object, group_of, is_built_in
+from mlgen.kubernetes.objects import (
+    APPLY_MAX,
+    CONFIG_MAP_MAX,
+    ETCD_MAX,
+    WORKFLOW_MAX,
+    Key,
+    Object,
+    config_map_bytes,
+    group_of,
+    is_built_in,
+    kib,
+    overlong,
+    stored_bytes,
+)
 from mlgen.kubernetes.pod_security import LEVELS, Level, Violation, violations
 from mlgen.kubernetes.validation.rows import SUBDOMAIN_MAX, is_subdomain
 from mlgen.kubernetes.versions import RELAXED_SERVICE_NAMES, KubeVersion
 from mlgen.objects.labels import DECIDES, REPLICA_INDEX, ROLE
-from mlgen.problems import Problem, ValuePath, bounded, dotted, listed
-
-NAME: ValuePath = ("metadata", "name")
+from mlgen.problems import Problem, bounded, dotted, listed
 
 
 def job_problems(
@@ -286,7 +298,7 @@ def _sizes(job: Objects) -> Iterator[Located]:
         for problem in sizes(item, hint):
             yield Located(item, (), problem)
     for text in texts(job.distinct_pods):
-        for problem in limits.overlong(role_path(text.item), text.label, text.text, IN_FILE):
+        for problem in overlong(role_path(text.item), text.label, text.text, IN_FILE):
             yield Located(text.item, text.path, problem)
 
 
@@ -316,22 +328,22 @@ def sizes(item: Object, hint: str) -> Iterator[Problem]:
         hint: the hint for an object that is too large for the cluster.
     """
     kind, name = item["kind"], item["metadata"]["name"]
-    size, stored, limit = _size(item), 0, limits.ETCD_MAX
+    size, stored, limit = _size(item), 0, ETCD_MAX
     if kind == "ConfigMap":
-        limit = limits.CONFIG_MAP_MAX
-        stored = limits.config_map_bytes(item)
+        limit = CONFIG_MAP_MAX
+        stored = config_map_bytes(item)
     elif group_of(item["apiVersion"]) == "argoproj.io":
-        limit, stored = limits.WORKFLOW_MAX, size
+        limit, stored = WORKFLOW_MAX, size
     elif size > limit:
         # Custom resources are stored as JSON.
-        stored = limits.stored_bytes(item) if is_built_in(item["apiVersion"]) else size
+        stored = stored_bytes(item) if is_built_in(item["apiVersion"]) else size
     if stored > limit:
-        message = f"{kind} {name} has {limits.kib(stored)}, the limit is {limits.kib(limit)}"
+        message = f"{kind} {name} has {kib(stored)}, the limit is {kib(limit)}"
         yield Problem(("spec", "roles"), message, "too-large", hint)
-    elif size > limits.APPLY_MAX:
+    elif size > APPLY_MAX:
         message = (
-            f"{kind} {name} has {limits.kib(size)}, too large for a client-side kubectl apply,"
-            f" whose limit is {limits.kib(limits.APPLY_MAX)}"
+            f"{kind} {name} has {kib(size)}, too large for a client-side kubectl apply,"
+            f" whose limit is {kib(APPLY_MAX)}"
         )
         hint = "use kubectl apply --server-side"
         yield Problem(("spec", "roles"), message, "large-object", hint, warning=True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mlgen.checks.job_file import in_job_file
 from mlgen.checks.operators import PodLabels, own_labels, pod_labels
-from mlgen.checks.pods import POD, Objects, items_of
+from mlgen.checks.pods import NAME, POD, Objects, items_of
 from mlgen.checks.volumes import shared_claims
 from mlgen.documents.document import Document
 from mlgen.jobfile.hints import SELECTED, SELECTORS, is_of_job, operator_of
@@ -266,8 +266,6 @@ OTHER = {
     "else": "to run without an operator, write a job file: see mlgen frameworks",
 }
 """The row of a kind that is not in the table."""
-
-NAME: ValuePath = ("metadata", "name")
 
 
 class Facts(NamedTuple):

@@ -29,6 +29,7 @@ WORKLOADS = ("Job", "StatefulSet", "Deployment")
 
 TEMPLATE: ValuePath = ("spec", "template")
 POD: ValuePath = (*TEMPLATE, "spec")
+NAME: ValuePath = ("metadata", "name")
 
 
 def items_of(data: Any) -> Iterator[tuple[ValuePath, Any]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mlgen.checks.network import ELASTIC, discovers_hosts
 from mlgen.checks.placement import REQUIRED
 from mlgen.checks.pods import (
+    NAME,
     POD,
     TEMPLATE,
     Located,
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
     from mlgen.runtime.plan import Plan
 
 SELECTOR_LABELS = (JOB, ROLE, REPLICA_INDEX)
-
-NAME: ValuePath = ("metadata", "name")
 
 
 def broken_references(job: Objects) -> Iterator[Located]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mlgen.contradictions.lifecycle import of_jobs, of_network, of_run_policy
 from mlgen.jobfile.model import containers_of, is_below, own_files, written
-from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
+from mlgen.kubernetes.objects import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX
 from mlgen.kubernetes.values import merged
 from mlgen.launch.line import is_sidecar, may_be_sidecar
 from mlgen.launch.role import variables_of

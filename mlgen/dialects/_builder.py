@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from mlgen.dialects._schemas import COMMON, read
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.jobfile.model import API_VERSION, KILLED_EXIT_CODES, KIND, is_gpu
-from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.names import DNS_1035_WORDS, KUEUE_QUEUE, LABEL_MAX, LAST_APPLIED
+from mlgen.kubernetes.objects import INT32_MAX
 from mlgen.kubernetes.values import value_at
 from mlgen.problems import Code, Collector, Problem, ValuePath
 

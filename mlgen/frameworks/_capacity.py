@@ -7,7 +7,7 @@ import json
 
 from mlgen.input_limits import JOB_BYTES, JOB_OBJECTS, JOB_PODS
 from mlgen.jobfile.model import HostPorts, RoleSpec, TrainingJob
-from mlgen.kubernetes.limits import ENV_SHORT, overlong
+from mlgen.kubernetes.objects import ENV_SHORT, overlong
 from mlgen.problems import MlgenError, Problem, ValuePath, error
 from mlgen.topology import Role
 

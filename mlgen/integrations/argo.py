@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlgen import checks
+from mlgen.checks.pods import NAME
 from mlgen.documents.files import Text
 from mlgen.integrations import Manifests
 from mlgen.jobfile.model import TrainingJob, written
@@ -270,7 +271,7 @@ def _other_problems(run: Sequence[Rendered], form: Form) -> Iterator[Problem]:
     if form.schedule is not None and cut > 0:
         limit = f"has at most {CRON_WORKFLOW_MAX} characters, got {len(job.name)}"
         hint = f"shorten the name by {cut} character{'s' if cut > 1 else ''}"
-        yield Problem(checks.NAME, f"the name of a CronWorkflow {limit}", "name-too-long", hint)
+        yield Problem(NAME, f"the name of a CronWorkflow {limit}", "name-too-long", hint)
     policies = [each.job.run_policy for each in run]
     times = {policy.ttl_seconds_after_finished for policy in policies}
     if len({policy.suspend for policy in policies}) > 1:

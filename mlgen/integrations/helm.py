@@ -28,8 +28,7 @@ from mlgen.documents.document import Document
 from mlgen.documents.files import STDIN, Context, Text, chunks, decode, is_blank
 from mlgen.integrations import file_type
 from mlgen.jobfile.model import KIND
-from mlgen.kubernetes.limits import CONFIG_MAP_MAX, kib
-from mlgen.kubernetes.objects import Object, group_of
+from mlgen.kubernetes.objects import CONFIG_MAP_MAX, Object, group_of, kib
 from mlgen.kubernetes.values import mapping
 from mlgen.objects import notes
 from mlgen.objects.supervisor import FILE

@@ -11,8 +11,7 @@ from typing import Any
 
 from mlgen.input_limits import JOB_BYTES, JOB_OBJECTS
 from mlgen.jobfile.model import TrainingJob
-from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.kubernetes.objects import Notes, Object
+from mlgen.kubernetes.objects import INT32_MAX, Notes, Object
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.objects import placement, storage, supervisor
 from mlgen.objects.labels import DECIDES, config_name, metadata, numbered, sign, workload_name

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlgen.jobfile.hints import FIELDS, OF_PODS, SELECTED
 from mlgen.jobfile.model import TrainingJob, containers_of, is_below
-from mlgen.kubernetes.limits import INT32_MAX
+from mlgen.kubernetes.objects import INT32_MAX
 from mlgen.kubernetes.values import merged
 from mlgen.launch.line import is_sidecar, lines_of
 from mlgen.objects import network, placement, security, storage

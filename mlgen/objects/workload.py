@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import Any
 
 from mlgen.jobfile.model import PERMANENT_EXIT_CODES, TrainingJob
-from mlgen.kubernetes.limits import INT32_MAX
 from mlgen.kubernetes.names import KUEUE_QUEUE
+from mlgen.kubernetes.objects import INT32_MAX
 from mlgen.objects import placement
 from mlgen.objects.labels import MAX_REPLICAS, SUPERVISOR, WAITS, metadata, selector, workload_name
 from mlgen.objects.pod import pod_template

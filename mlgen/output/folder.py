@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlgen.checks import NAME
+from mlgen.checks.pods import NAME
 from mlgen.input_limits import PATCH_LINES, TEXT_BYTES
 from mlgen.kubernetes.objects import Object, group_of, is_built_in
 from mlgen.objects import notes

@@ -14,8 +14,7 @@ from mlgen import checks
 from mlgen.checks.pods import with_jobs, workloads
 from mlgen.checks.prerequisites import totals
 from mlgen.kubernetes import quantity
-from mlgen.kubernetes.limits import INT32_MAX
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import INT32_MAX, Object
 from mlgen.kubernetes.pod_security import LEVELS, level
 from mlgen.objects import supervisor
 from mlgen.objects.labels import DECIDES, ROLE, status_name

@@ -4,7 +4,7 @@ import pytest
 
 from mlgen.frameworks._capacity import HostPortAllocation
 from mlgen.jobfile.model import HostPorts, Network, TrainingJob
-from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS
+from mlgen.kubernetes.objects import EPHEMERAL_PORTS, NODE_PORTS
 
 
 def allocation(name="ctr", namespace="ads", **ports):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlgen.kubernetes.limits import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX, overlong
+from mlgen.kubernetes.objects import EPHEMERAL_PORTS, NODE_PORTS, PORT_MAX, overlong
 from mlgen.problems import Problem
 
 PATH = ("spec", "roles", "worker")

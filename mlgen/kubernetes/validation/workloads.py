@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mlgen.kubernetes.limits import APPLY_MAX
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import APPLY_MAX, Object
 from mlgen.kubernetes.validation.pods import amount_of, container_names, quantity
 from mlgen.kubernetes.validation.rows import (
     Spot,
