@@ -153,12 +153,10 @@ class Walk:
         self.report(outcome, problems)
         if is_valid:
             parts = [part for part in parts if not self._is_left_out(outcome, part)]
-            identities = [keys(part.objects) for part in parts]
-            is_valid = self._take(outcome, parts, identities)
-        if is_valid:
+        if is_valid and self._take(outcome, parts):
             outcome.parts = parts
-            for part, own in zip(parts, identities, strict=True):
-                self._count(outcome, part, own)
+            for part in parts:
+                self._count(outcome, part)
         else:
             self.invalid += 1
         return outcome
@@ -206,15 +204,11 @@ class Walk:
         self.report(outcome, [replaced])
         return True
 
-    def _take(
-        self,
-        outcome: Outcome,
-        parts: Iterable[Rendered | Foreign],
-        identities: Iterable[Sequence[Key]],
-    ) -> bool:
+    def _take(self, outcome: Outcome, parts: Iterable[Rendered | Foreign]) -> bool:
         """Return True if the objects of a document's parts collide with no others, or report it."""
         errors: list[Problem] = []
-        for part, own in zip(parts, identities, strict=True):
+        for part in parts:
+            own = keys(part.objects)
             fix = "rename this object, because a job has an object of this name"
             hints = (fix,) if isinstance(part, Foreign) else ()
             errors += checks.collisions(own, self._taken, *hints)
@@ -227,16 +221,16 @@ class Walk:
         self.report(outcome, errors)
         return not errors
 
-    def _count(self, outcome: Outcome, part: Rendered | Foreign, identities: Sequence[Key]) -> None:
+    def _count(self, outcome: Outcome, part: Rendered | Foreign) -> None:
         """Add a part without errors."""
-        own = {*identities}
+        own = {*keys(part.objects)}
         self._brought.update(key for key in prerequisites.brought(part.objects) if key not in own)
         if isinstance(part, Foreign):
             self.others.append(part.document.data["kind"])
             facts = facts_of(part.document)
         else:
             self.jobs += 1
-            for _, kind, namespace, name in identities:
+            for _, kind, namespace, name in own:
                 if kind == "Service":
                     self._services.setdefault(name, set()).add(namespace)
             facts = facts_of_job(part.job.name, part.objects, part.document)
