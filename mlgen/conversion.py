@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
 
 from mlgen import dialects, frameworks
 from mlgen.documents.document import Document
@@ -14,17 +13,10 @@ from mlgen.output.round_trip import END, Style
 from mlgen.output.yaml import verbatim
 from mlgen.problems import Collector, Problem, ValuePath, limited_hints, severe
 from mlgen.rendering import admitted
-from mlgen.result import Options
+from mlgen.result import Options, Output
 
 
-class Converted(NamedTuple):
-    """The documents as text, and warnings about differences from the operators."""
-
-    text: str
-    warnings: tuple[Problem, ...]
-
-
-def convert(texts: Iterable[Text], options: Options) -> Converted:
+def convert(texts: Iterable[Text], options: Options) -> Output:
     """Return every document: custom resources as job files, all others unchanged.
 
     The options reject the same documents as in `render`.
@@ -35,7 +27,7 @@ def convert(texts: Iterable[Text], options: Options) -> Converted:
     collector = Collector()
     converted = "".join(dialects.each(texts, partial(_converted, options), collector))
     collector.raise_errors()
-    return Converted(converted, collector.problems)
+    return Output(converted, collector.problems)
 
 
 @limited_hints()

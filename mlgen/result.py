@@ -1,7 +1,7 @@
 """The options of a rendering, and its result."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
@@ -108,6 +108,16 @@ class Foreign:
     def objects(self) -> tuple[Object, ...]:
         """The object, as a tuple of one."""
         return (self.document.data,)
+
+
+class Output(NamedTuple):
+    """The output of a conversion or a comparison, and the warnings about its input.
+
+    Rendered manifests are in parts instead, because they can be large.
+    """
+
+    text: str
+    warnings: tuple[Problem, ...]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ fixes.
 from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlgen import pipeline
 from mlgen.checks import foreign
@@ -17,28 +17,14 @@ from mlgen.documents.files import Text
 from mlgen.kubernetes.objects import Object, group_kind
 from mlgen.kubernetes.values import mapping, sequence
 from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
-from mlgen.problems import Collector, MlgenError, Problem
-from mlgen.result import Options, Result
-
-__all__ = ["Comparison", "cluster", "files"]
+from mlgen.problems import Collector, MlgenError
+from mlgen.result import Options, Output, Result
 
 ALTERNATIVE = "or compare files: mlgen diff OLD NEW"
 
 
-class Comparison(NamedTuple):
-    """The result of a comparison.
-
-    Attributes:
-        text: the report for stdout; empty if there are no differences.
-        warnings: the warnings of rendering the new manifests.
-    """
-
-    text: str
-    warnings: tuple[Problem, ...]
-
-
-def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Comparison:
-    """Compare the manifests of two files or folders.
+def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Output:
+    """Compare the manifests of two files or folders. The text is empty without differences.
 
     Raises:
         MlgenError: one of them cannot be rendered; lists the problems of both.
@@ -50,10 +36,10 @@ def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Compari
             results.append(_rendered(texts, options, new=texts is new))
     collector.raise_errors()
     before, after = map(_objects, results)
-    return Comparison(report(pair(before, after), options.kube_version), results[1].warnings)
+    return Output(report(pair(before, after), options.kube_version), results[1].warnings)
 
 
-def cluster(new: Iterable[Text], options: Options) -> Comparison:
+def cluster(new: Iterable[Text], options: Options) -> Output:
     """Compare the objects in the cluster with the manifests of a file or folder.
 
     Raises:
@@ -62,7 +48,7 @@ def cluster(new: Iterable[Text], options: Options) -> Comparison:
     result = _rendered(new, options, new=True)
     after = [_with_namespace(item, options.namespace) for item in _objects(result)]
     pairing = pair(_fetch(after), after)
-    return Comparison(report(pairing, options.kube_version), result.warnings)
+    return Output(report(pairing, options.kube_version), result.warnings)
 
 
 def _rendered(texts: Iterable[Text], options: Options, *, new: bool) -> Result:

@@ -93,7 +93,10 @@ LOG_NAME = ("mlgen", "last-error.txt")
 
 
 class PostRendered(NamedTuple):
-    """The manifests of a chart in parts, and all warnings."""
+    """The manifests of a chart, and all warnings.
+
+    Unlike `Manifests`, the parts are bytes, because all manifests but jobs pass through unchanged.
+    """
 
     parts: Sequence[bytes]
     warnings: tuple[Problem, ...]
