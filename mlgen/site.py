@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mlgen import resources
-from mlgen.documents import overrides
+from mlgen.documents import flags, overrides
 from mlgen.documents.document import Document, is_too_deep, marked
 from mlgen.input_limits import DEPTH, SITE_BYTES
 from mlgen.jobfile.schema import base, fields, inlined, steps_of, target
@@ -133,15 +133,10 @@ class Site:
             written = value_at(document.data, path)
             allowed = LEVELS[LEVELS.index(value) :] if path == PROFILE else (value,)
             if written is not None and written not in allowed:
-                own, theirs = map(_shown, (value, written))
+                own, theirs = map(flags.text, (value, written))
                 message = f"{self.file} enforces {own}, got {theirs}"
                 hint = f"write {own}, or remove it"
                 yield document.located(Problem(path, message, "combination", hint))
-
-
-def _shown(value: Any) -> str:
-    """Return a value as in a message: text without quotes, and other values as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def find(folder: Path, *, links: bool = True) -> Site | None:

@@ -120,6 +120,9 @@ NODES: Any = table("checks/nodes")
     disks: a pattern of storage classes of disks, which only one node can use.
 """
 
+TPU, TPU_TOPOLOGY = "cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"
+"""Labels of nodes on GKE."""
+
 
 @of_containers
 def too_much(container: Container) -> Iterator[Located]:
@@ -337,13 +340,13 @@ def tpu_topology(pods: Pods) -> Iterator[Located]:
         roles: {worker: {resources: {google.com/tpu: 1}}}
     """
     selector = pods.node_selector
-    topology = str(selector.get("cloud.google.com/gke-tpu-topology", ""))
-    accelerator = selector.get("cloud.google.com/gke-tpu-accelerator", "")
+    topology = str(selector.get(TPU_TOPOLOGY, ""))
+    accelerator = selector.get(TPU, "")
     count = devices_of(pods).get("google.com/tpu", 0)
     each, example = NODES["tpu"].get(accelerator, (0, ""))
     if not (count and topology and each):
         return
-    at = (*POD, "nodeSelector", "cloud.google.com/gke-tpu-topology")
+    at = (*POD, "nodeSelector", TPU_TOPOLOGY)
     chips = prod(natural(size) or 0 for size in topology.split("x"))
     if not chips or topology.count("x") != example.count("x"):
         message = f"{accelerator} has no topology {topology}"

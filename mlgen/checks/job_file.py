@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from mlgen.checks.pods import TEMPLATE, Located
 from mlgen.documents.flags import ROLES
+from mlgen.jobfile.hints import SPEC
 from mlgen.jobfile.model import own_files
 from mlgen.jobfile.parser import origin
 from mlgen.kubernetes.objects import Object
@@ -19,8 +20,6 @@ from mlgen.objects.pod import PREFLIGHT, SCRIPTS
 from mlgen.objects.storage import NAMES
 from mlgen.problems import Problem, ValuePath
 from mlgen.topology import RESERVED
-
-SPEC: ValuePath = ("spec",)
 
 IMAGES: dict[str, tuple[ValuePath, ...]] = {
     "kubectl-delivery": (("helpers", "kubectlImage"),),

@@ -23,6 +23,7 @@ from mlgen.jobfile.validation import unexcused
 from mlgen.kubernetes import references
 from mlgen.kubernetes.objects import Object, group_kind, is_built_in
 from mlgen.kubernetes.values import mapping, sequence, value_at
+from mlgen.launch.scripts import LINE_ENDS
 from mlgen.problems import Problem, ValuePath, choice
 from mlgen.resources import table
 from mlgen.rules import Rules
@@ -445,10 +446,7 @@ def line_ends_of_config_map(item: Item) -> Iterator[Problem]:
     texts = item.data.get("data") if item.data.get("kind") == "ConfigMap" else None
     for key, text in texts.items() if isinstance(texts, dict) else ():
         if isinstance(text, str) and has_carriage_returns(str(key), text):
-            message = (
-                r"the lines end with \r\n, and \r becomes a part of the last word of each line"
-            )
-            hint = r"write \n instead of \r\n, for example with dos2unix, or as a block after |"
+            message, hint = LINE_ENDS
             at = (*item.path, "data", key)
             yield Problem(at, message, "launch", hint, warning=True)
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from mlgen.checks.amounts import NODES, devices_of, requested
+from mlgen.checks.amounts import NODES, TPU, devices_of, requested
 from mlgen.checks.operators import own_labels, pod_labels
 from mlgen.checks.pods import POD, Located, Objects, Pods, name_of, of_objects, of_pods
 from mlgen.jobfile.hints import is_of_job
@@ -438,7 +438,6 @@ def other_accelerators(pods: Pods) -> Iterator[Located]:
 
 
 ACCELERATOR = "cloud.google.com/gke-accelerator"
-TPU = "cloud.google.com/gke-tpu-accelerator"
 TPU_NAME = r"tpu(?!-v\d+e$|-v5e).*"
 GPU_NAME = (
     r"(?!nvidia-(([kp]\d+|v100|t4|a100)(-40gb)?|h[12]00)$|nvidia-tesla-(l4|h\d+|a100-)"

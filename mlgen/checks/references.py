@@ -28,6 +28,7 @@ from mlgen.checks.pods import (
 )
 from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object, group_of
+from mlgen.kubernetes.references import DEFAULT_SCHEDULER
 from mlgen.kubernetes.values import value_at
 from mlgen.kubernetes.versions import (
     MUTABLE_WHILE_SUSPENDED,
@@ -347,8 +348,6 @@ GROUP: tuple[ValuePath, ...] = (
 
 OWN_SCHEDULER = {"scheduling.volcano.sh": "volcano", "scheduling.run.ai": "kai-scheduler"}
 """The API groups of PodGroups that Kubernetes' own scheduler never handles, with the scheduler."""
-
-DEFAULT_SCHEDULER = "default-scheduler"
 
 GANG: ValuePath = ("spec", "scheduling", "gang")
 

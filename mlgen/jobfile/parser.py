@@ -29,7 +29,7 @@ from mlgen.jobfile.model import (
     containers_of,
     has_gpus,
 )
-from mlgen.jobfile.validation import EXCUSE
+from mlgen.jobfile.validation import AMOUNTS, EXCUSE
 from mlgen.kubernetes.values import has, value_at
 from mlgen.problems import ValuePath
 from mlgen.version import ANNOTATION
@@ -226,13 +226,10 @@ ROLE_FIELDS = frozenset(RoleSpec.__match_args__)
 
 def _resources(resources: Mapping[str, Any]) -> Resources:
     """Move amounts outside of `requests` and `limits` into `limits`, the default of requests."""
-    shared = {name: amount for name, amount in resources.items() if name not in RESOURCE_KINDS}
-    requests, limits = (resources.get(kind, {}) for kind in RESOURCE_KINDS)
+    shared = {name: amount for name, amount in resources.items() if name not in AMOUNTS}
+    requests, limits = (resources.get(kind, {}) for kind in AMOUNTS)
     merged = {"requests": _quantities(requests), "limits": _quantities(shared | limits)}
     return {kind: amounts for kind, amounts in merged.items() if amounts}
-
-
-RESOURCE_KINDS = ("requests", "limits")
 
 
 def _quantities(amounts: Mapping[str, Any]) -> dict[str, str]:

@@ -122,10 +122,10 @@ def _items(base: list[Any], patch: list[Any], key: str) -> list[Any]:
     result = [] if "replace" in directives else list(base)
     places: dict[Any, list[int]] = {}
     for place, item in enumerate(result):
-        places.setdefault(_key(item, key), []).append(place)
+        places.setdefault(merge_key(item, key), []).append(place)
     deleted: set[int] = set()
     for item, directive in zip(patch, directives, strict=True):
-        value = _key(item, key)
+        value = merge_key(item, key)
         if directive == "delete":
             deleted.update(places.pop(value, ()))
         elif directive is None and value is not None and value in places:
@@ -137,7 +137,7 @@ def _items(base: list[Any], patch: list[Any], key: str) -> list[Any]:
     return [item for place, item in enumerate(result) if place not in deleted]
 
 
-def _key(item: Any, key: str) -> Any:
+def merge_key(item: Any, key: str) -> Any:
     """Return the value of an item's key, or None if it is missing or has the wrong type."""
     value = value_at(item, (key,))
     return value if isinstance(value, str | int) else None

@@ -94,11 +94,14 @@ def line_ends(role: JobRole) -> Iterator[Problem]:
             if has_carriage_returns(file, text):
                 paths["volumes", name, "files", file] = None
     for path in paths:
-        yield role.warning(
-            path,
-            "the lines end with \\r\\n, and \\r becomes a part of the last word of each line",
-            "write \\n instead of \\r\\n, for example with dos2unix, or as a block after |",
-        )
+        yield role.warning(path, *LINE_ENDS)
+
+
+LINE_ENDS = (
+    r"the lines end with \r\n, and \r becomes a part of the last word of each line",
+    r"write \n instead of \r\n, for example with dos2unix, or as a block after |",
+)
+"""The message about a script with carriage returns, and the hint."""
 
 
 @of_scripts

@@ -14,6 +14,7 @@ from mlgen.documents.files import Text
 from mlgen.documents.reader import read_documents
 from mlgen.jobfile import schema
 from mlgen.jobfile.model import GANG_BOUNDS, MAIN, Scheduling
+from mlgen.jobfile.parser import MERGED
 from mlgen.output.yaml import yaml_text
 from mlgen.problems import ValuePath
 from mlgen.result import Rendered
@@ -25,9 +26,6 @@ SHARED = "from spec"
 
 OPEN = ("runPolicy", "network", "scheduling", "helpers")
 """Objects of `spec` whose defaults apply even if the job file omits them."""
-
-MERGED = ("env", "volumes")
-"""Fields in which a role's entries are merged with the entries for all roles."""
 
 PATCH = "template"
 """The field with a template. The template for all roles is merged into each pod before the role's

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from mlgen.checks.commands import REFERENCE
 from mlgen.checks.pods import pods_of, workloads
 from mlgen.input_limits import CHARACTERS, EXPANDED
 from mlgen.kubernetes import quantity
@@ -29,9 +30,6 @@ from mlgen.topology import Role
 
 RANDOM = "<random>"
 """The end of the name of a Job's pod, which its controller chooses."""
-
-REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
-"""A reference, or an escaped dollar sign."""
 
 LABEL = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
@@ -259,7 +257,7 @@ def expanded(text: str, values: Mapping[str, str], room: int = CHARACTERS) -> st
         return value if room >= 0 else match[0]
 
     end = text.rfind(")") + 1  # after it, the pattern would search from each `$(` to the end
-    return REFERENCE.sub(replacement, text[:end]) + text[end:].replace("$$", "$")
+    return re.sub(REFERENCE, replacement, text[:end]) + text[end:].replace("$$", "$")
 
 
 def words(texts: Sequence[str], variables: Sequence[Variable]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mlgen.dialects._builder import namespace_option
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.documents.files import Text
-from mlgen.kubernetes.values import KEYS, merged, value_at
+from mlgen.kubernetes.values import KEYS, merge_key, merged, value_at
 from mlgen.problems import Collector, MlgenError, Place, Problem, choice, did_you_mean
 from mlgen.resources import table
 
@@ -137,7 +137,7 @@ def _items(sources: list[Written], name: str) -> Callable[[Any], list[Written]]:
     *patches, base = [_by_key(source, name) for source in sources] or [{}]
 
     def items(item: Any) -> list[Written]:
-        key = _key(item, name)
+        key = merge_key(item, name)
         of_patches = [each for patch in patches for each in reversed(patch.pop(key, []))]
         of_base = base.get(key)
         return [*of_patches, of_base.pop(0)] if of_base else of_patches
@@ -149,14 +149,8 @@ def _by_key(source: Written, name: str) -> dict[Any, list[Written]]:
     """Return the items of a list by their merge key."""
     found: dict[Any, list[Written]] = {}
     for item in source.items() if isinstance(source.value, list) else ():
-        found.setdefault(_key(item.value, name), []).append(item)
+        found.setdefault(merge_key(item.value, name), []).append(item)
     return found
-
-
-def _key(item: Any, name: str) -> Any:
-    """Return the merge key of an item; None if it has none."""
-    value = value_at(item, (name,))
-    return value if isinstance(value, str | int) else None
 
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
