@@ -27,6 +27,15 @@ The default is 60 (read_timeout in torch/distributed/elastic/rendezvous/c10d_ren
 600 seconds is also the time that torchrun waits for the other replicas (join_timeout).
 """
 
+ROLES = ("master", "worker")
+"""The roles in the order of their ranks. A job may have only one of them."""
+
+RANK = "rank"
+"""The name of the role into which the two are merged if they have the same fields."""
+
+ENDPOINT = "PET_RDZV_ENDPOINT"
+"""The variable for torchrun's option --rdzv-endpoint."""
+
 
 def lay_out(planner: Planner) -> None:
     """Add a master and workers, or workers alone."""
@@ -152,17 +161,6 @@ def _elastic_env(planner: Planner, leader: str, nodes: str, viewer: Viewer) -> R
         env["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
     env["PET_RDZV_CONF"] = ",".join(f"{name}={value}" for name, value in settings.items())
     return {"env": env}
-
-
-ROLES = ("master", "worker")
-"""The roles in the order of their ranks. A job may have only one of them."""
-
-RANK = "rank"
-"""The name of the role into which the two are merged if they have the same fields."""
-
-
-ENDPOINT = "PET_RDZV_ENDPOINT"
-"""The variable for torchrun's option --rdzv-endpoint."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Objects: their API group, identity and size, the limits on sizes and numbers, and no nulls.
+"""Objects: their group, identity and data without nulls. Limits on sizes, variables and ports.
 
 `schemas/kubernetes/groups.json` contains the groups of
 https://github.com/kubernetes/kubernetes/tree/v1.37.0/staging/src/k8s.io/api, and the groups of the
