@@ -29,7 +29,7 @@ from mlgen.checks.pods import (
 from mlgen.kubernetes.names import JOB_INDEX, SET_INDEX
 from mlgen.kubernetes.objects import Object, group_of
 from mlgen.kubernetes.references import DEFAULT_SCHEDULER
-from mlgen.kubernetes.values import value_at
+from mlgen.kubernetes.values import strings, value_at
 from mlgen.kubernetes.versions import (
     MUTABLE_WHILE_SUSPENDED,
     POD_GROUPS,
@@ -149,7 +149,7 @@ def _config_maps(job: Objects) -> Iterator[Located]:
             name = source.get("name", "")
             used.add(name)
             is_own = name.startswith(f"{job.name}.") and not source.get("optional")
-            if is_own and name not in maps and not _is_written(job.job_file, name):
+            if is_own and name not in maps and name not in strings(job.job_file):
                 message = f"uses the ConfigMap {name}, which does not exist"
                 yield broken(pods.item, (*path, field), message)
             for number, item in enumerate(source.get("items", []) if name in maps else []):
@@ -168,14 +168,6 @@ def _config_maps(job: Objects) -> Iterator[Located]:
     }
     for name in sorted(scripts - keys[own]) if own in maps else ():
         yield broken(maps[own], ("data",), f"{title(maps[own])} has no key {name}")
-
-
-def _is_written(value: Any, text: str) -> bool:
-    """Return whether a value of the job file is a text."""
-    if isinstance(value, dict | list):
-        items = value.values() if isinstance(value, dict) else value
-        return any(_is_written(item, text) for item in items)
-    return bool(value == text)
 
 
 def _possible_references(pods: Pods) -> Iterator[tuple[ValuePath, Object, str]]:

@@ -31,7 +31,7 @@ from mlgen.input_limits import TEXT_BYTES
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.jobfile.validation import invalid_templates, require_valid
 from mlgen.kubernetes.objects import group_of, without_nulls
-from mlgen.kubernetes.values import sequence, value_at
+from mlgen.kubernetes.values import sequence, strings, value_at
 from mlgen.problems import Collector, MlgenError, Place, Problem, described, did_you_mean, one_of
 
 if TYPE_CHECKING:
@@ -225,24 +225,15 @@ def _named(document: Document) -> Iterator[tuple[str, str]]:
 
 def context_of(texts: Iterable[Text]) -> Context:
     """Return the documents of texts that are merged into custom resources."""
-    names, strings, found = set[str](), set[str](), list[Text]()
+    names, used, found = set[str](), set[str](), list[Text]()
     for text in texts:
         for document in _readable(text):
             if is_part(document):
-                names.update(_strings(document.data.get("metadata")))
+                names.update(strings(document.data.get("metadata")))
                 found.append(text)
             else:
-                strings.update(_strings(document.data))
-    return Context(tuple(dict.fromkeys(found)), frozenset(names & strings))
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Yield the strings in a value, at any depth."""
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _strings(item)
-    elif isinstance(value, str):
-        yield value
+                used.update(strings(document.data))
+    return Context(tuple(dict.fromkeys(found)), frozenset(names & used))
 
 
 def pieces(text: Text) -> Iterator[Text]:

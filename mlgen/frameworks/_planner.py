@@ -19,6 +19,7 @@ from mlgen.frameworks._capacity import HostPortAllocation, Size
 from mlgen.frameworks._lifecycle import with_requests
 from mlgen.jobfile.model import RoleSpec, TrainingJob, WaitFor, has_devices
 from mlgen.kubernetes.names import TEXTS, host_pattern, indexes, names_service
+from mlgen.kubernetes.values import strings
 from mlgen.launch import launch_problems
 from mlgen.launch.line import rendezvous_port
 from mlgen.launch.role import variables_of
@@ -99,22 +100,10 @@ def _replicas(job: TrainingJob, roles: Sequence[Role]) -> dict[str, list[Replica
 def _texts(spec: RoleSpec) -> Iterator[str]:
     """Yield the user's texts that the pods of a role read: commands, variables and files."""
     yield from (*spec.command, *spec.args)
-    yield from _strings(spec.env)
+    yield from strings(spec.env)
     yield from (re.sub(SSH_ALIAS, "", text) for text in spec.file_texts)
     for template in spec.templates:
-        yield from _strings(template, every=False)
-
-
-def _strings(value: Any, *, every: bool = True) -> Iterator[str]:
-    """Yield all strings in a value; in a pod template, only the strings that can name hosts."""
-    if isinstance(value, str) and every:
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item, every=every)
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _strings(item, every=every or name in TEXTS)
+        yield from strings(template, TEXTS)
 
 
 RoleFields = Mapping[str, Any]

@@ -16,7 +16,7 @@ The directives:
 https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -57,6 +57,23 @@ def text(value: Any, *path: str | int) -> str:
     """Return the string at a path; "" if there is none."""
     found = value_at(value, path)
     return found if isinstance(found, str) else ""
+
+
+def strings(value: Any, fields: Collection[str] = ()) -> Iterator[str]:
+    """Yield the strings in a value, at any depth.
+
+    Args:
+        value: the value.
+        fields: the names of the only fields in which to look; () for all.
+    """
+    if isinstance(value, str) and not fields:
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item, fields)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from strings(item, () if name in fields else fields)
 
 
 def number(value: Any, *path: str | int) -> int | None:
