@@ -221,8 +221,8 @@ def with_requests(topology: Topology) -> Topology:
     """
     if not topology.supervised or not topology.job.run_policy.has_requests:
         return topology
-    return replace(
-        topology, roles=tuple(_with_request(topology.job, role) for role in topology.roles)
+    return topology._replace(
+        roles=tuple(_with_request(topology.job, role) for role in topology.roles)
     )
 
 

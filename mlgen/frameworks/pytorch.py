@@ -124,7 +124,7 @@ def _elastic(planner: Planner) -> None:
             success=ANY,
             restart="OnFailure",
             each=partial(_elastic_env, planner, next(iter(leader)), f"{minimum}:{maximum}"),
-            waits=(replace(planner.wait(worker, count=1), hosts=leader),),
+            waits=(planner.wait(worker, count=1)._replace(hosts=leader),),
             aliases=dict.fromkeys(leader, 0) if role is worker else {},
             max_replicas=maximum - count + role.replicas if role is worker else None,
         )

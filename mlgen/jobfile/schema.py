@@ -6,10 +6,9 @@ The schema checks types and values. Frameworks check which roles and fields make
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.kubernetes.versions import KubeVersion
@@ -85,8 +84,7 @@ def of_matrix() -> dict[str, Any]:
     return matrix | {"definitions": base()["definitions"]}
 
 
-@dataclass(frozen=True)
-class Extension:
+class Extension(NamedTuple):
     """The additions of one framework to the schema.
 
     Attributes:

@@ -11,8 +11,7 @@ and 2020-12 share.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.kubernetes import field_hints as hints
 from mlgen.kubernetes.quantity import parse
@@ -75,8 +74,7 @@ def has_kind(kind: str) -> bool:
     return kind in names()
 
 
-@dataclass(frozen=True)
-class _Spot:
+class _Spot(NamedTuple):
     """The location of a value.
 
     Attributes:
@@ -101,8 +99,7 @@ class _Spot:
         return _Spot((*self.path, step), owner or self.owner, patch, key)
 
 
-@dataclass(frozen=True)
-class _Check:
+class _Check(NamedTuple):
     """The check of one value, see `broken_structure`.
 
     Attributes:

@@ -85,9 +85,9 @@ class GitOps(Target):
 
     def job(self, job: TrainingJob) -> TrainingJob:
         """Return the job without policies that delete objects, which the tool would recreate."""
-        policy = replace(job.run_policy, ttl_seconds_after_finished=None)
+        policy = job.run_policy._replace(ttl_seconds_after_finished=None)
         if policy.clean_pod_policy == "All":
-            policy = replace(policy, clean_pod_policy="Running")
+            policy = policy._replace(clean_pod_policy="Running")
         return replace(job, run_policy=policy)
 
     def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
@@ -101,7 +101,7 @@ class GitOps(Target):
         if topology.supervised and policy.clean_pod_policy == "All":
             path = ("runPolicy", "cleanPodPolicy")
             problems.append(conflict(path, f"rendered as Running, {because}", REMOVE_FROM_GIT))
-        return replace(topology, problems=tuple(problems))
+        return topology._replace(problems=tuple(problems))
 
     def objects(self, topology: Topology, objects: Sequence[Object]) -> list[Object]:
         """Return the objects of a job for Git, with the tool's annotations."""

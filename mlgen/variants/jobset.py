@@ -78,7 +78,7 @@ class JobSet(Target):
             replace(role, serves=False, alone=role.alone or role.always_restarts, max_replicas=None)
             for role in topology.roles
         ]
-        return replace(topology, roles=tuple(roles), problems=problems)
+        return topology._replace(roles=tuple(roles), problems=problems)
 
     def objects(self, topology: Topology, objects: Sequence[Object]) -> list[Object]:
         """Return the objects of a job, with one JobSet in the place of its Jobs and its Service.
