@@ -143,7 +143,7 @@ def without_idle_gpus(job: TrainingJob) -> TrainingJob:
         name: without_gpus(spec) if name in idle and not spec.own_resources else spec
         for name, spec in job.roles.items()
     }
-    return replace(job, roles=roles)
+    return job._replace(roles=roles)
 
 
 def schema(selected: Iterable[str]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def with_split_deciders(job: TrainingJob, role: str) -> TrainingJob:
     """
     if not job.watched or job.success_policy.replicas != "All":
         return job
-    return replace(job, success_policy=SuccessPolicy(roles=(role,)))
+    return job._replace(success_policy=SuccessPolicy(roles=(role,)))
 
 
 def with_deciders(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:

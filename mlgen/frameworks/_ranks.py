@@ -80,9 +80,9 @@ def _with_merged_names(job: TrainingJob) -> TrainingJob:
     scope, deciders = _named(job)
     if set(ROLES) & set(scope):
         names = (*(name for name in scope if name not in ROLES), RANK)
-        job = replace(job, run_policy=job.run_policy._replace(restart_scope=names))
+        job = job._replace(run_policy=job.run_policy._replace(restart_scope=names))
     if set(ROLES) & set(deciders):
-        job = replace(job, success_policy=SuccessPolicy(replicas="All"))
+        job = job._replace(success_policy=SuccessPolicy(replicas="All"))
     return job
 
 

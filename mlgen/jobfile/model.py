@@ -451,8 +451,7 @@ class Helpers(NamedTuple):
     resources: Mapping[str, dict[str, str]] = {}
 
 
-@dataclass(frozen=True)
-class TrainingJob:
+class TrainingJob(NamedTuple):
     """One training job.
 
     Attributes:
@@ -478,20 +477,20 @@ class TrainingJob:
     name_suffix: str | None = None
     part_of: str | None = None
     hashed: bool = False
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     empty_roles: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    run_policy: RunPolicy = field(default_factory=RunPolicy)
-    success_policy: SuccessPolicy = field(default_factory=SuccessPolicy)
-    wait: WaitPolicy = field(default_factory=WaitPolicy)
-    network: Network = field(default_factory=Network)
-    scheduling: Scheduling = field(default_factory=Scheduling)
-    security: Security = field(default_factory=Security)
+    options: Mapping[str, Any] = {}
+    run_policy: RunPolicy = RunPolicy()
+    success_policy: SuccessPolicy = SuccessPolicy()
+    wait: WaitPolicy = WaitPolicy()
+    network: Network = Network()
+    scheduling: Scheduling = Scheduling()
+    security: Security = Security()
     tensorboard: Tensorboard | None = None
-    volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    claims: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    helpers: Helpers = field(default_factory=Helpers)
+    volumes: Mapping[str, Mapping[str, Any]] = {}
+    claims: Mapping[str, Mapping[str, Any]] = {}
+    helpers: Helpers = Helpers()
     supervisor: bool = True
     workflow: bool = False
     jobset: bool = False

@@ -107,9 +107,11 @@ def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[
         names: the allowed values of `framework`.
         extensions: the additions, by framework. A framework without one gets no further checks.
     """
-    schema = deepcopy(base())
-    schema["properties"]["spec"]["properties"]["framework"]["enum"] = list(names)
-    schema["allOf"] = [
+    schema = base()
+    spec = schema["properties"]["spec"]
+    framework = spec["properties"]["framework"] | {"enum": list(names)}
+    spec = spec | {"properties": spec["properties"] | {"framework": framework}}
+    conditions = [
         {
             "if": {
                 "properties": {
@@ -124,7 +126,7 @@ def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[
         }
         for name, extension in extensions.items()
     ]
-    return schema
+    return schema | {"properties": schema["properties"] | {"spec": spec}, "allOf": conditions}
 
 
 def with_kubernetes(schema: dict[str, Any], version: KubeVersion) -> dict[str, Any]:

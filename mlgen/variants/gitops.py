@@ -44,7 +44,6 @@ they also have these effects:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
@@ -88,7 +87,7 @@ class GitOps(Target):
         policy = job.run_policy._replace(ttl_seconds_after_finished=None)
         if policy.clean_pod_policy == "All":
             policy = policy._replace(clean_pod_policy="Running")
-        return replace(job, run_policy=policy)
+        return job._replace(run_policy=policy)
 
     def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
         """Return the topology, with warnings about policies that are not rendered as written."""

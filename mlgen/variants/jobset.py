@@ -65,7 +65,7 @@ class JobSet(Target):
         policy = RunPolicy(
             **kept, give_up_after=never, backoff_reset_seconds=0, avoid_nodes="Never"
         )
-        return replace(job, run_policy=policy, jobset=True, supervisor=True)
+        return job._replace(run_policy=policy, jobset=True, supervisor=True)
 
     def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
         """Return the topology in which roles that serve are Jobs that JobSet ends.

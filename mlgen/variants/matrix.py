@@ -232,7 +232,7 @@ def whole(jobs: Sequence[TrainingJob]) -> TrainingJob:
     name = job.written_name
     if job.hashed:
         name = f"{name}-{letters([one.name for one in jobs])}"
-    return replace(job, name=name, labels=labels, annotations=annotations)
+    return job._replace(name=name, labels=labels, annotations=annotations)
 
 
 def _claim(item: Object) -> tuple[Any, Any] | None:

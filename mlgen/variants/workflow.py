@@ -27,7 +27,7 @@ class Workflow(Target):
         cleanPodPolicy is kept, because it also controls whether replica 0 ends the other replicas.
         """
         policy = job.run_policy._replace(ttl_seconds_after_finished=None, suspend=False)
-        return replace(job, run_policy=policy, workflow=True)
+        return job._replace(run_policy=policy, workflow=True)
 
     def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
         """Return the topology in which roles that the workflow restarts have the policy Workflow.
