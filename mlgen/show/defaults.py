@@ -128,7 +128,7 @@ def _of_spec(rendered: Rendered, spec: Values) -> Iterator[Default]:
     properties = schema.base()["properties"]["spec"]["properties"]
     together = any(role.gang for role in rendered.topology.roles)
     scheduling = spec.get("scheduling", {})
-    if "gang" not in scheduling and rendered.job.scheduling.gang != Scheduling.gang:
+    if "gang" not in scheduling and rendered.job.scheduling.gang != Scheduling().gang:
         gang = rendered.job.scheduling.gang
         yield Default(("scheduling", "gang"), gang, "default with queue")
         spec = {**spec, "scheduling": {**scheduling, "gang": gang}}
