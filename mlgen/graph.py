@@ -10,9 +10,8 @@ import json
 import re
 import subprocess
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlgen.kubernetes import quantity
 from mlgen.kubernetes.quantity import GPU
@@ -77,8 +76,7 @@ DRAWN = ("PersistentVolumeClaim", "Secret", "ConfigMap", "NFS")
 """The kinds of storage that have boxes."""
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """A box.
 
     Attributes:
@@ -94,8 +92,7 @@ class Box:
     decides: bool = False
 
 
-@dataclass(frozen=True)
-class Arrow:
+class Arrow(NamedTuple):
     """An arrow from a box to another box on which it depends.
 
     Attributes:
@@ -112,8 +109,7 @@ class Arrow:
     kind: ArrowKind
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """The picture of a job.
 
     Attributes:

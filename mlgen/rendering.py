@@ -145,7 +145,7 @@ def _render_job(
     )
     job = frameworks.without_idle_gpus(job)
     if combination:
-        job = replace(job, part_of=combination.base)
+        job = job._replace(part_of=combination.base)
     target, collector = _target(options), Collector(invalid_excuses(document))
     with collector.catch():
         job, topology, manifests = _built(job, target, options, collector, document.data["spec"])

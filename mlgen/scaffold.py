@@ -5,11 +5,11 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from textwrap import indent
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen import frameworks, pipeline
 from mlgen.documents.files import Text
@@ -40,8 +40,7 @@ FIRST = "# First: "
 NEXT = "Optional fields. To use one, remove the # before its lines."
 
 
-@dataclass(frozen=True)
-class Choices:
+class Choices(NamedTuple):
     """The user's choices for a first job.
 
     Attributes:

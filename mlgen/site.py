@@ -9,9 +9,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen import resources
 from mlgen.documents import flags, overrides
@@ -50,8 +49,7 @@ POSITION = re.compile(r" \(at line (\d+), column (\d+)\)$")
 """The end of a message of tomllib."""
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """The defaults of a site.
 
     Attributes:
@@ -82,7 +80,7 @@ class Site:
 
     def without_namespace(self) -> "Site":
         """Return the defaults for a tool that sets the namespace. Job files must not change it."""
-        return replace(self, sets_namespace=False)
+        return self._replace(sets_namespace=False)
 
     def require_namespace(self, namespace: str) -> None:
         """Raise a ValueError if the site enforces another namespace."""

@@ -6,7 +6,7 @@ without knowing the framework. It contains data only, and states each fact once.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob
 from mlgen.problems import Problem
@@ -27,8 +27,7 @@ PEERS = "peers"
 """The name of `Role.port` in a pod's ports, in a Service and in `Role.host_ports`."""
 
 
-@dataclass(frozen=True)
-class PodField:
+class PodField(NamedTuple):
     """An env value that Kubernetes reads from a field of the pod, such as `status.podIP`.
 
     https://kubernetes.io/docs/concepts/workloads/pods/downward-api/#available-fields
@@ -69,8 +68,7 @@ class Hosts:
         return f"{self.before}{index}{self.after}"
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(NamedTuple):
     """A condition for the start of a replica: all hosts of another role are reachable.
 
     Attributes:
@@ -87,8 +85,7 @@ class Wait:
     started: bool = False
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """A condition for the start of a role: another role's state. The role has no pods before.
 
     Attributes:
@@ -99,8 +96,7 @@ class Order:
     until: Literal["Complete", "Ready"]
 
 
-@dataclass(frozen=True)
-class Scratch:
+class Scratch(NamedTuple):
     """An empty volume that the containers of a pod share (emptyDir).
 
     Attributes:
@@ -113,8 +109,7 @@ class Scratch:
     size: str | None = None
 
 
-@dataclass(frozen=True)
-class SecretFiles:
+class SecretFiles(NamedTuple):
     """A volume with the keys of a Secret as files.
 
     Attributes:
@@ -127,8 +122,7 @@ class SecretFiles:
     keys: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class ConfigFiles:
+class ConfigFiles(NamedTuple):
     """A volume with files of the job's ConfigMap. Files named `*.sh` are executable.
 
     Attributes:
@@ -140,16 +134,14 @@ class ConfigFiles:
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class PodFiles:
+class PodFiles(NamedTuple):
     """A volume with fields of the pod as files: the field by file name."""
 
     name: str
     fields: Mapping[str, PodField]
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(NamedTuple):
     """A volume that is mounted into a container at a path.
 
     Attributes:
@@ -162,8 +154,7 @@ class Mount:
     file: str = ""
 
 
-@dataclass(frozen=True)
-class Helper:
+class Helper(NamedTuple):
     """An init container that runs a script of `templates/scripts`.
 
     Attributes:
@@ -180,15 +171,14 @@ class Helper:
     name: str
     script: str
     image: Literal["wait", "kubectl", "git", "main"]
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = {}
     mounts: tuple[Mount, ...] = ()
     last: bool = False
     sidecar: bool = False
     runs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Right:
+class Right(NamedTuple):
     """A permission of a role in the Kubernetes API (a rule of an RBAC Role).
 
     Attributes:
@@ -333,8 +323,7 @@ class Role:
         return self.gang and not self.alone
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(NamedTuple):
     """A job as its framework lays it out.
 
     Attributes:
@@ -356,7 +345,7 @@ class Topology:
     roles: tuple[Role, ...]
     supervised: bool = False
     decides: Literal["one", "all", "any"] = "one"
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = {}
     problems: tuple[Problem, ...] = ()
     cleanup: str = ""
     only_ready: bool = False

@@ -10,7 +10,7 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mlgen.checks.pods import Container, ContainerText, Located, Pods, of_containers, of_pods
 from mlgen.jobfile.hints import OF_PODS, SELECTED, operator_hints, operator_of
@@ -91,8 +91,7 @@ ADDRESS = r"(\w+_)?(ADDR|ADDRESS|ENDPOINT|COORDINATOR)"
 """Names of variables with an address."""
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """A text that may use the name of a pod.
 
     Attributes:

@@ -5,9 +5,8 @@ class are rejected by the API server: see the admission plugins in kubernetes/pl
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.checks.pods import WORKLOADS, one_of_each, title, with_jobs, workloads
 from mlgen.kubernetes import quantity, references
@@ -23,8 +22,7 @@ from mlgen.resources import table
 from mlgen.topology import Topology
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """The resources of a job, by name, as quantities.
 
     Attributes:
@@ -111,8 +109,7 @@ SSH_KEYS = {"ssh-privatekey", "ssh-publickey"}
 """The keys of the Secret that `mlgen ssh-secret` prints."""
 
 
-@dataclass(frozen=True)
-class Prerequisite:
+class Prerequisite(NamedTuple):
     """An object that a job refers to, but that the manifests do not contain.
 
     Attributes:

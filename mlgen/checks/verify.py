@@ -12,7 +12,7 @@ because it can be changed as well.
 import re
 from base64 import b64decode
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mlgen import checks, dialects
@@ -172,8 +172,7 @@ LABELS = ("metadata", "labels")
 TYPES: dict[str, Any] = {"a string": str, "an integer": int, "a mapping": dict, "a list": list}
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """An object of a stream, with its document and its path in that document."""
 
     data: dict[str, Any]

@@ -5,7 +5,6 @@ Problems of the job are therefore reported at the values of the custom resource.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from shlex import quote
 from typing import Any, NamedTuple
 
@@ -575,8 +574,7 @@ def _without(mapping: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
     return rest
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(NamedTuple):
     """The custom resources of one operator.
 
     Attributes:

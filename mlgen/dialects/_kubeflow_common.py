@@ -7,9 +7,8 @@ kubeflow/xgboost-operator, and from kubedl-io/kubedl at b93a2b4.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.dialects._builder import ENDLESS, NOTHING, Builder, Dialect, Field, remove
 from mlgen.dialects._schemas import COMMON, read
@@ -34,8 +33,7 @@ pkg/apis/common/v1/constants.go of kubeflow/common, and api/v1/constants.go of K
 """
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(NamedTuple):
     """The names and defaults of one kind in one version: a row of `jobs` in common.json.
 
     Attributes:
@@ -70,13 +68,13 @@ class Rules:
     port: str = ""
     servers: Sequence[str] = ()
     restart: str = "Never"
-    restarts: Mapping[str, str] = field(default_factory=dict)
+    restarts: Mapping[str, str] = {}
     overwritten: Sequence[str] = ()
     clean_pod_policy: str = ""
     limited: bool = False
     manager: str = ""
     transport: str = ""
-    list: Mapping[str, Any] = field(default_factory=dict)
+    list: Mapping[str, Any] = {}
 
 
 def dialect(name: str, job: Callable[..., Builder]) -> Dialect:

@@ -7,8 +7,7 @@ key, other lists as a whole.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.kubernetes import quantity
 from mlgen.kubernetes.names import LAST_APPLIED
@@ -21,8 +20,7 @@ JobKey = tuple[str, str]
 """The namespace and the name of a job; each is "" if there is none."""
 
 
-@dataclass(frozen=True)
-class Pairing:
+class Pairing(NamedTuple):
     """The updated, created and removed objects.
 
     Attributes:

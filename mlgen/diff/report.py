@@ -12,8 +12,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlgen.diff.compare import (
     JobKey,
@@ -50,8 +49,7 @@ COUNTED: Mapping[Verdict, str] = {
 """The words of the summary for each verdict, if no object is certain to be rejected."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A part of the report: an object that differs, or a job that is created or removed.
 
     Attributes:

@@ -7,8 +7,7 @@ the plain paths of these items.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.kubernetes.values import mapping, value_at
 from mlgen.problems import ValuePath, dotted
@@ -25,8 +24,7 @@ ROLES: ValuePath = ("spec", "roles")
 Setting = tuple[ValuePath, Any]
 
 
-@dataclass(frozen=True)
-class _Flag:
+class _Flag(NamedTuple):
     """A flag in a list.
 
     Attributes:

@@ -11,7 +11,7 @@ after the other and then dropped, so memory does not depend on the content of th
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -218,8 +218,7 @@ class Item:
         return (group_of(self.version), self.kind, self.namespace, self.name)
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(NamedTuple):
     """Offsets for replacing whole lines in a list in the format of kustomize and kpt.
 
     Attributes:

@@ -8,10 +8,10 @@ framework.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.documents.document import UNWRITTEN, Document, Mark
 from mlgen.jobfile.model import TrainingJob, without_gpus
@@ -24,8 +24,7 @@ from mlgen.resources import table
 from mlgen.topology import Topology
 
 
-@dataclass(frozen=True)
-class Framework:
+class Framework(NamedTuple):
     """A machine-learning framework: its roles, and how replicas find each other.
 
     Attributes:
@@ -52,7 +51,7 @@ class Framework:
     first_job: Mapping[str, Any]
     others: str | None = None
     ranked: bool = True
-    renamed_options: Mapping[str, str] = field(default_factory=dict)
+    renamed_options: Mapping[str, str] = {}
 
     @property
     def roles(self) -> tuple[str, ...] | None:
@@ -144,7 +143,7 @@ def without_idle_gpus(job: TrainingJob) -> TrainingJob:
         name: without_gpus(spec) if name in idle and not spec.own_resources else spec
         for name, spec in job.roles.items()
     }
-    return replace(job, roles=roles)
+    return job._replace(roles=roles)
 
 
 def schema(selected: Iterable[str]) -> dict[str, Any]:

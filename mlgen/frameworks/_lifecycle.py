@@ -59,7 +59,7 @@ def with_split_deciders(job: TrainingJob, role: str) -> TrainingJob:
     """
     if not job.watched or job.success_policy.replicas != "All":
         return job
-    return replace(job, success_policy=SuccessPolicy(roles=(role,)))
+    return job._replace(success_policy=SuccessPolicy(roles=(role,)))
 
 
 def with_deciders(job: TrainingJob, roles: Sequence[Role]) -> list[Role]:
@@ -221,8 +221,8 @@ def with_requests(topology: Topology) -> Topology:
     """
     if not topology.supervised or not topology.job.run_policy.has_requests:
         return topology
-    return replace(
-        topology, roles=tuple(_with_request(topology.job, role) for role in topology.roles)
+    return topology._replace(
+        roles=tuple(_with_request(topology.job, role) for role in topology.roles)
     )
 
 

@@ -591,11 +591,11 @@ class Planner:
             **self.facts,
         )
         topology = with_requests(topology)
-        topology = replace(topology, cleanup=_lifecycle.cleanup(topology))
+        topology = topology._replace(cleanup=_lifecycle.cleanup(topology))
         found = chain(
             contradictions(topology),
             _lifecycle.without_supervisor(topology),
             launch_problems(topology),
         )
         self.collector.extend(bounded(dict.fromkeys(found)))
-        return replace(topology, problems=self.collector.problems)
+        return topology._replace(problems=self.collector.problems)

@@ -6,8 +6,6 @@ does not support, run `mpirun python train.py`: init_distributed then gets the r
 (deepspeed/comm/comm.py).
 """
 
-from dataclasses import replace
-
 from mlgen.frameworks import mpi
 from mlgen.frameworks._planner import Planner
 
@@ -17,5 +15,5 @@ HOSTFILE = "/job"
 
 def lay_out(planner: Planner) -> None:
     """Add a launcher and workers."""
-    planner.job = replace(planner.job, options={"transport": "ssh", **planner.job.options})
+    planner.job = planner.job._replace(options={"transport": "ssh", **planner.job.options})
     mpi.lay_out(planner, folders=(mpi.CONFIG, HOSTFILE))

@@ -137,7 +137,7 @@ def _elastic(planner: Planner) -> None:
             success=ANY,
             restart="OnFailure",
             each=partial(_elastic_env, planner, next(iter(leader)), f"{minimum}:{maximum}"),
-            waits=(replace(planner.wait(worker, count=1), hosts=leader),),
+            waits=(planner.wait(worker, count=1)._replace(hosts=leader),),
             aliases=dict.fromkeys(leader, 0) if role is worker else {},
             max_replicas=maximum - count + role.replicas if role is worker else None,
         )
@@ -218,9 +218,9 @@ def _with_merged_names(job: TrainingJob) -> TrainingJob:
     scope, deciders = _named(job)
     if set(ROLES) & set(scope):
         names = (*(name for name in scope if name not in ROLES), RANK)
-        job = replace(job, run_policy=replace(job.run_policy, restart_scope=names))
+        job = job._replace(run_policy=job.run_policy._replace(restart_scope=names))
     if set(ROLES) & set(deciders):
-        job = replace(job, success_policy=SuccessPolicy(replicas="All"))
+        job = job._replace(success_policy=SuccessPolicy(replicas="All"))
     return job
 
 
@@ -241,7 +241,7 @@ def _merged_waits(waits: tuple[WaitFor, ...] | None) -> tuple[WaitFor, ...] | No
     """Return waits in which the merged role replaces master and worker."""
     if waits is None:
         return None
-    renamed = (replace(wait, role=RANK) if wait.role in ROLES else wait for wait in waits)
+    renamed = (wait._replace(role=RANK) if wait.role in ROLES else wait for wait in waits)
     return tuple(dict.fromkeys(renamed))
 
 
@@ -278,7 +278,7 @@ def ranked(planner: Planner, env: Callable[..., Env], *, by_own_name: bool = Fal
     aliases: dict[str, int] = {}
     waits = tuple(planner.wait(spec, until="name") for spec in specs.values())
     if by_own_name:
-        waits = (replace(planner.wait(first.spec, count=1), hosts=planner.own_name(first.spec)),)
+        waits = (planner.wait(first.spec, count=1)._replace(hosts=planner.own_name(first.spec)),)
         hosts = (*waits[0].hosts, *hosts[1:])
         aliases = {} if "." in hosts[0] else {hosts[0]: 0}
 

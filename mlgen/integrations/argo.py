@@ -11,8 +11,7 @@ escalation prevention and bootstrapping"), and TensorBoard, which keeps running 
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen import checks
 from mlgen.checks.pods import NAME
@@ -51,8 +50,7 @@ SIZE_HINT = "mount large files from a ConfigMap or volume of your own, or use fe
 WORKFLOW_HINT = "set less in spec.helpers, or use fewer combinations of a matrix"
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """The form of the output.
 
     Attributes:

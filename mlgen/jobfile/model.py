@@ -6,8 +6,8 @@ Fields are named as in the job file, in snake case. `schemas/job.schema.json` de
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any, Literal
+from functools import cache, cached_property
+from typing import Any, Literal, NamedTuple
 
 from mlgen.kubernetes.quantity import natural
 from mlgen.problems import ValuePath
@@ -30,8 +30,7 @@ A gang restarts after these codes, regardless of its restart policy.
 """
 
 
-@dataclass(frozen=True)
-class WaitFor:
+class WaitFor(NamedTuple):
     """A role to wait for.
 
     Attributes:
@@ -179,8 +178,7 @@ GANG_BOUNDS = (
 """Fields of `runPolicy` that have an effect only on roles that restart together."""
 
 
-@dataclass(frozen=True)
-class GiveUpAfter:
+class GiveUpAfter(NamedTuple):
     """Limits after which the supervisor ends a job that cannot continue; 0 for no limit.
 
     Attributes:
@@ -202,8 +200,7 @@ class GiveUpAfter:
     disruptions: int = 1000
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """How the supervisor follows the progress of training. Times are in seconds.
 
     Attributes:
@@ -220,8 +217,7 @@ class Progress:
     file: str | None = None
 
 
-@dataclass(frozen=True)
-class ServerPolicy:
+class ServerPolicy(NamedTuple):
     """The NetworkPolicy of the supervisor's port.
 
     Attributes:
@@ -235,8 +231,7 @@ SERVER_PORT = 8080
 """The port of the supervisor's HTTP server, unless `runPolicy.metricsPort` sets it."""
 
 
-@dataclass(frozen=True)
-class RunPolicy:
+class RunPolicy(NamedTuple):
     """Policies for the whole job. Times are in seconds.
 
     Attributes:
@@ -290,8 +285,7 @@ class RunPolicy:
         return self.metrics_port or (SERVER_PORT if self.has_requests else None)
 
 
-@dataclass(frozen=True)
-class SuccessPolicy:
+class SuccessPolicy(NamedTuple):
     """The condition for the job's success.
 
     Attributes:
@@ -307,15 +301,13 @@ class SuccessPolicy:
     operator: Literal["All", "Any"] = "All"
 
 
-@dataclass(frozen=True)
-class WaitPolicy:
+class WaitPolicy(NamedTuple):
     """How long replicas wait for their peers, in seconds; None for no limit."""
 
     timeout_seconds: int | None = None
 
 
-@dataclass(frozen=True)
-class HostPorts:
+class HostPorts(NamedTuple):
     """The range of node ports for replicas, `base` to `base + size - 1`."""
 
     base: int = 20000
@@ -323,8 +315,7 @@ class HostPorts:
     allow_reserved: bool = False
 
 
-@dataclass(frozen=True)
-class Rdma:
+class Rdma(NamedTuple):
     """RDMA hardware, by its names in the cluster.
 
     Attributes:
@@ -341,8 +332,7 @@ class Rdma:
     hca: str | None = None
 
 
-@dataclass(frozen=True)
-class Network:
+class Network(NamedTuple):
     """The network of the replicas, and their addresses in it.
 
     Attributes:
@@ -354,7 +344,7 @@ class Network:
     host: bool | None = None
     host_ports: HostPorts | None = None
     mesh: Literal["none", "native"] = "none"
-    rdma: Rdma = field(default_factory=Rdma)
+    rdma: Rdma = Rdma()
 
     @property
     def on_host(self) -> bool:
@@ -362,8 +352,7 @@ class Network:
         return self.rdma.mode == "host" if self.host is None else self.host
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """Spread the job's pods over topology domains.
 
     Attributes:
@@ -374,16 +363,14 @@ class Placement:
     mode: Literal["required", "preferred"] = "required"
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(NamedTuple):
     """Place each `size` consecutive replicas of a role in one domain of the node label `key`."""
 
     key: str
     size: int
 
 
-@dataclass(frozen=True)
-class Together:
+class Together(NamedTuple):
     """Place the job's pods in one topology domain.
 
     Attributes:
@@ -400,8 +387,7 @@ class Together:
     slice: Slice | None = None
 
 
-@dataclass(frozen=True)
-class Scheduling:
+class Scheduling(NamedTuple):
     """How the job's pods are scheduled. `min_member` is a number of pods."""
 
     gang: Literal["none", "kubernetes", "volcano", "coscheduling", "kueue", "kai"] = "none"
@@ -417,8 +403,7 @@ class Scheduling:
     spread: Placement | None = None
 
 
-@dataclass(frozen=True)
-class Security:
+class Security(NamedTuple):
     """The PodSecurity level that the pods must meet, and the user and groups that they run as."""
 
     profile: Literal["restricted", "baseline", "privileged"] | None = None
@@ -427,8 +412,7 @@ class Security:
     fs_group: int | None = None
 
 
-@dataclass(frozen=True)
-class Tensorboard:
+class Tensorboard(NamedTuple):
     """A TensorBoard server for the job.
 
     Attributes:
@@ -438,11 +422,10 @@ class Tensorboard:
     log_dir: str
     image: str | None = None
     port: int = 6006
-    resources: Resources = field(default_factory=dict)
+    resources: Mapping[str, dict[str, str]] = {}
 
 
-@dataclass(frozen=True)
-class Helpers:
+class Helpers(NamedTuple):
     """Settings of the pods and containers that mlgen adds.
 
     Attributes:
@@ -460,16 +443,15 @@ class Helpers:
     supervisor_image: str | None = None
     run_as_user: int | Literal["Cluster"] = 65534
     run_as_group: int | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    node_selector: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    node_selector: Mapping[str, str] = {}
     tolerations: tuple[Mapping[str, Any], ...] | None = None
     priority_class_name: str | None = None
-    resources: Resources = field(default_factory=dict)
+    resources: Mapping[str, dict[str, str]] = {}
 
 
-@dataclass(frozen=True)
-class TrainingJob:
+class TrainingJob(NamedTuple):
     """One training job.
 
     Attributes:
@@ -495,20 +477,20 @@ class TrainingJob:
     name_suffix: str | None = None
     part_of: str | None = None
     hashed: bool = False
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     empty_roles: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    run_policy: RunPolicy = field(default_factory=RunPolicy)
-    success_policy: SuccessPolicy = field(default_factory=SuccessPolicy)
-    wait: WaitPolicy = field(default_factory=WaitPolicy)
-    network: Network = field(default_factory=Network)
-    scheduling: Scheduling = field(default_factory=Scheduling)
-    security: Security = field(default_factory=Security)
+    options: Mapping[str, Any] = {}
+    run_policy: RunPolicy = RunPolicy()
+    success_policy: SuccessPolicy = SuccessPolicy()
+    wait: WaitPolicy = WaitPolicy()
+    network: Network = Network()
+    scheduling: Scheduling = Scheduling()
+    security: Security = Security()
     tensorboard: Tensorboard | None = None
-    volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    claims: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    helpers: Helpers = field(default_factory=Helpers)
+    volumes: Mapping[str, Mapping[str, Any]] = {}
+    claims: Mapping[str, Mapping[str, Any]] = {}
+    helpers: Helpers = Helpers()
     supervisor: bool = True
     workflow: bool = False
     jobset: bool = False
@@ -551,13 +533,24 @@ def written(part: Any) -> dict[str, Any]:
     A default that the user has written is also omitted.
     """
     values = {}
-    for each in (each for each in fields(part) if each.compare):
-        default = each.default if each.default_factory is MISSING else each.default_factory()
-        value = getattr(part, each.name)
+    for name, default in _defaults(part.__class__).items():
+        value = getattr(part, name)
         if value != default:
-            head, *rest = each.name.split("_")
+            head, *rest = name.split("_")
             values[head + "".join(map(str.capitalize, rest))] = value
     return values
+
+
+@cache
+def _defaults(part: Any) -> dict[str, Any]:
+    """Return the defaults of a part of a job by field; MISSING for a field that has none."""
+    if issubclass(part, RoleSpec):
+        rows = (each for each in fields(part) if each.compare)
+        return {
+            row.name: row.default if row.default_factory is MISSING else row.default_factory()
+            for row in rows
+        }
+    return {name: part._field_defaults.get(name, MISSING) for name in part._fields}
 
 
 Templates = tuple[Mapping[str, Any], ...]

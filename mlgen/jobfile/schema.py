@@ -6,10 +6,9 @@ The schema checks types and values. Frameworks check which roles and fields make
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.jobfile.model import API_VERSION, KIND
 from mlgen.kubernetes.versions import KubeVersion
@@ -85,8 +84,7 @@ def of_matrix() -> dict[str, Any]:
     return matrix | {"definitions": base()["definitions"]}
 
 
-@dataclass(frozen=True)
-class Extension:
+class Extension(NamedTuple):
     """The additions of one framework to the schema.
 
     Attributes:
@@ -109,9 +107,11 @@ def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[
         names: the allowed values of `framework`.
         extensions: the additions, by framework. A framework without one gets no further checks.
     """
-    schema = deepcopy(base())
-    schema["properties"]["spec"]["properties"]["framework"]["enum"] = list(names)
-    schema["allOf"] = [
+    schema = base()
+    spec = schema["properties"]["spec"]
+    framework = spec["properties"]["framework"] | {"enum": list(names)}
+    spec = spec | {"properties": spec["properties"] | {"framework": framework}}
+    conditions = [
         {
             "if": {
                 "properties": {
@@ -126,7 +126,7 @@ def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[
         }
         for name, extension in extensions.items()
     ]
-    return schema
+    return schema | {"properties": schema["properties"] | {"spec": spec}, "allOf": conditions}
 
 
 def with_kubernetes(schema: dict[str, Any], version: KubeVersion) -> dict[str, Any]:

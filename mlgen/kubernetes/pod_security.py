@@ -18,9 +18,8 @@ grouped by `in`: the spec, every container, or every securityContext, including 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlgen.kubernetes.values import mapping, sequence, value_at
 from mlgen.kubernetes.versions import DEFAULT, SUPPORTED, KubeVersion, parse
@@ -48,8 +47,7 @@ APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 """The prefix of the annotation that preceded the field appArmorProfile of a container."""
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(NamedTuple):
     """A violation of one rule.
 
     Attributes:

@@ -12,9 +12,8 @@ and 2020-12 share.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.kubernetes.quantity import parse, seconds
 from mlgen.kubernetes.values import DIRECTIVES, KEYS
@@ -78,8 +77,7 @@ def has_kind(kind: str) -> bool:
     return kind in names()
 
 
-@dataclass(frozen=True)
-class _Spot:
+class _Spot(NamedTuple):
     """The location of a value.
 
     Attributes:
@@ -104,8 +102,7 @@ class _Spot:
         return _Spot((*self.path, step), owner or self.owner, patch, key)
 
 
-@dataclass(frozen=True)
-class _Check:
+class _Check(NamedTuple):
     """The check of one value, see `broken_structure`.
 
     Attributes:

@@ -32,9 +32,8 @@ because the two are indistinguishable.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.kubernetes import quantity, versions
 from mlgen.kubernetes.objects import Object, group_kind
@@ -48,8 +47,7 @@ FieldPath = tuple[str, ...]
 SPEC: FieldPath = ("spec",)
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A field that changes.
 
     Attributes:
@@ -72,8 +70,7 @@ def dotted(path: FieldPath) -> str:
     return ".".join(path).replace(".[", "[")
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(NamedTuple):
     """An update of an object.
 
     Attributes:
@@ -103,8 +100,7 @@ class Update:
         return self.old_value(*path)
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """A row of the table, with parsed paths and versions."""
 
     paths: tuple[FieldPath, ...]

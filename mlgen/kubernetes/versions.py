@@ -14,7 +14,6 @@ mapping of definitions (`PodSpec`), each with:
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -99,8 +98,7 @@ def _expected(text: str) -> str:
     return f'expected a version from {SUPPORTED[0]} to {SUPPORTED[-1]}, got "{text}"'
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(NamedTuple):
     """An object in one version.
 
     Attributes:

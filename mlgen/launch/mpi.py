@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mlgen.jobfile.model import RoleSpec, TrainingJob, containers_of, gpu_count, process_devices
 from mlgen.launch.line import FOREVER, HOSTFILES, Launch, Line, lines_of
@@ -36,8 +36,7 @@ def _working_launchers(job: TrainingJob) -> int:
     return 1 if job.options.get("runLauncherAsWorker") else 0
 
 
-@dataclass(frozen=True)
-class Slots:
+class Slots(NamedTuple):
     """A launcher of the role `launcher`, and the slots of the hosts in which it starts processes.
 
     Attributes:

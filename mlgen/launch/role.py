@@ -7,9 +7,9 @@ replicas.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.input_limits import NUMBER_DIGITS
 from mlgen.jobfile.model import RoleSpec, TrainingJob
@@ -66,8 +66,7 @@ CALLS = (
 ARGUMENT = r"""\b(\w+)\s*=\s*(\d+|"[^"\n]*"|'[^'\n]*')(?=\s*(?:,|$))"""
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """An argument of a program, or an entry of a configuration file.
 
     Attributes:

@@ -1,8 +1,8 @@
 """Delete the objects of rendered jobs, and no others."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import sleep
+from typing import NamedTuple
 
 from mlgen.checks.pods import WORKLOADS
 from mlgen.kubernetes.objects import Object, is_built_in
@@ -32,8 +32,7 @@ SHOWN = 20.0
 """Seconds between two lines that name the remaining pods."""
 
 
-@dataclass(frozen=True)
-class Deletion:
+class Deletion(NamedTuple):
     """The objects to delete, and the objects with the job's names that are kept.
 
     Attributes:

@@ -15,7 +15,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from shlex import quote
 from typing import Any, NamedTuple
 
@@ -99,8 +98,7 @@ Section = tuple[str, list[Row]]
 """A title, and the rows about the cluster or one job."""
 
 
-@dataclass(frozen=True)
-class Patient:
+class Patient(NamedTuple):
     """A job, and access to its cluster and namespace.
 
     Attributes:

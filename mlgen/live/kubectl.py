@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.kubernetes.objects import Object
 from mlgen.problems import MlgenError, Problem
@@ -55,8 +55,7 @@ class KubectlError(MlgenError):
         super().__init__([Problem((), message, "kubectl", CAUSES[cause]["hint"])])
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The exit status and output of kubectl."""
 
     status: int

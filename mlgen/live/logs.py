@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from time import sleep
 from typing import NamedTuple
 
@@ -27,8 +26,7 @@ MAX_ERRORS = 5
 """Consecutive failures to read an existing log before giving up."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """The log to print.
 
     Attributes:

@@ -6,7 +6,6 @@ same port number, the user's port is kept.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -310,7 +309,7 @@ def helpers_of(job: TrainingJob, role: Role) -> list[Helper]:
     if not role.in_place or job.wait.timeout_seconds or any(each.port for each in role.waits):
         return [*helpers, wait]
     sidecar, *others = helpers
-    return [replace(sidecar, env={**sidecar.env, **wait.env}, runs=(wait.script,)), *others]
+    return [sidecar._replace(env={**sidecar.env, **wait.env}, runs=(wait.script,)), *others]
 
 
 def _wait_helper(job: TrainingJob, role: Role) -> Helper:

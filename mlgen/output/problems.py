@@ -5,9 +5,8 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.documents.files import Text, is_blank, split
 from mlgen.documents.reader import may_be_secret
@@ -20,8 +19,7 @@ MAX_KINDS = 6
 """The maximum number of kinds of other objects that a count lists."""
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(NamedTuple):
     """The format of problems in a terminal.
 
     Attributes:
@@ -37,8 +35,7 @@ class Style:
         return f"{color}{text}{RESET}" if self.color else text
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(NamedTuple):
     """A command's numbers of files, jobs, other objects and problems.
 
     Attributes:

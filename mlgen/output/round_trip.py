@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from ruamel.yaml import (
     YAML,
@@ -168,8 +168,7 @@ def styled_text(data: Mapping[str, Any], styles: Mapping[ValuePath, Style]) -> s
     return stream.getvalue() + "".join(f"{comment}\n" for comment in end)
 
 
-@dataclass(frozen=True)
-class _Styler:
+class _Styler(NamedTuple):
     """Sets comments and quotes in the nodes of ruamel.yaml.
 
     Attributes:

@@ -8,10 +8,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen import dialects, frameworks
 from mlgen.documents.files import texts
@@ -41,8 +40,7 @@ PLACEHOLDERS = {"roles": "<role>"}
 """Placeholders for names that the user chooses. Default: `<name>`."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """A field of the job file.
 
     Attributes:
@@ -143,7 +141,7 @@ class Field:
         fields = self.children()
         exact = [field for field in fields if field.name == name]
         any_name = [field for field in fields if field.name.startswith("<")]
-        return exact or [replace(field, path=(*self.path, name)) for field in any_name]
+        return exact or [field._replace(path=(*self.path, name)) for field in any_name]
 
 
 def root() -> Field:

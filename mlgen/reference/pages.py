@@ -7,9 +7,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from textwrap import fill, indent
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen import frameworks, pipeline, scaffold
 from mlgen.documents.files import Text
@@ -130,8 +129,7 @@ FILE = "job.yaml"
 MORE_ROLES = "more roles"
 
 
-@dataclass(frozen=True)
-class RoleFacts:
+class RoleFacts(NamedTuple):
     """A role of the example job.
 
     Attributes:
@@ -157,8 +155,7 @@ SAME: dict[str, Any] = {"sentence": "", "ports": {}, "waits": (), "command": ""}
 """Placeholders for facts that an option does not change."""
 
 
-@dataclass(frozen=True)
-class FrameworkFacts:
+class FrameworkFacts(NamedTuple):
     """A framework.
 
     Attributes:
@@ -240,13 +237,12 @@ def _difference(role: RoleFacts, before: RoleFacts | None) -> RoleFacts:
     same = {
         fact: empty for fact, empty in SAME.items() if getattr(role, fact) == getattr(before, fact)
     }
-    changed = replace(
-        role,
+    changed = role._replace(
         waits=role.waits or ("no other replica",),
         env={name: value for name, value in role.env.items() if before.env.get(name) != value},
         without=[name for name in before.env if name not in role.env],
     )
-    return replace(changed, **same)
+    return changed._replace(**same)
 
 
 def _roles(job: Rendered) -> dict[str, RoleFacts]:

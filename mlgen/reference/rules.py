@@ -8,12 +8,12 @@ commands (default: `mlgen render job.yaml`), and its messages, which `.ci/refere
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from textwrap import indent
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from mlgen import frameworks, pipeline
 from mlgen.documents.files import Text
@@ -84,8 +84,7 @@ BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE |
 COMMAND = "mlgen render job.yaml"
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """An example: files and commands.
 
     Attributes:
@@ -99,8 +98,7 @@ class Example:
     messages: str
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(NamedTuple):
     """The explanation of a problem code.
 
     Attributes:

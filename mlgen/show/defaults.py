@@ -5,7 +5,6 @@ The result renders to the same manifests, byte for byte.
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mlgen import frameworks
@@ -127,7 +126,7 @@ def _of_spec(rendered: Rendered, spec: Values) -> Iterator[Default]:
     properties = schema.base()["properties"]["spec"]["properties"]
     together = any(role.gang for role in rendered.topology.roles)
     scheduling = spec.get("scheduling", {})
-    if "gang" not in scheduling and rendered.job.scheduling.gang != Scheduling.gang:
+    if "gang" not in scheduling and rendered.job.scheduling.gang != Scheduling().gang:
         gang = rendered.job.scheduling.gang
         yield Default(("scheduling", "gang"), gang, "default with queue")
         spec = {**spec, "scheduling": {**scheduling, "gang": gang}}
@@ -151,7 +150,7 @@ def _of_spec(rendered: Rendered, spec: Values) -> Iterator[Default]:
 
 def _applies(rendered: Rendered, name: str, value: Any) -> bool:
     """Return True if an option's default is valid with the job's other options."""
-    job = replace(rendered.topology.job, options={**rendered.job.options, name: value})
+    job = rendered.topology.job._replace(options={**rendered.job.options, name: value})
     problems = frameworks.get(job.framework).topology(job).problems
     return all(problem.warning for problem in problems)
 

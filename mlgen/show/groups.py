@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
@@ -69,8 +69,7 @@ def replicas_of(topology: Topology) -> dict[str, dict[int, Replica]]:
     return found
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Replicas of a role that differ only in their index.
 
     Attributes:

@@ -7,8 +7,7 @@ roles that restart together, from the supervisor's plan (`mlgen/runtime/failures
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen import checks
 from mlgen.checks.pods import with_jobs, workloads
@@ -180,8 +179,7 @@ _Outcomes = Mapping[int | str, tuple[str, ...]]
 """The effects of an exit code or event, one for each group."""
 
 
-@dataclass(frozen=True)
-class _Case:
+class _Case(NamedTuple):
     """A group of replicas in its job.
 
     Attributes:

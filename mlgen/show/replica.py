@@ -10,9 +10,8 @@ kubernetes/kubernetes. Values that are known only when the pod runs are texts in
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.checks.commands import REFERENCE
 from mlgen.checks.pods import pods_of, workloads
@@ -46,8 +45,7 @@ UNKNOWN = {
 """Fields of a pod that are unknown before it runs."""
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """A variable of a container.
 
     Attributes:
@@ -61,8 +59,7 @@ class Variable:
     source: str = ""
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(NamedTuple):
     """The properties of a pod that are known before it runs.
 
     Attributes:

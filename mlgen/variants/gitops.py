@@ -44,7 +44,6 @@ they also have these effects:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
@@ -85,10 +84,10 @@ class GitOps(Target):
 
     def job(self, job: TrainingJob) -> TrainingJob:
         """Return the job without policies that delete objects, which the tool would recreate."""
-        policy = replace(job.run_policy, ttl_seconds_after_finished=None)
+        policy = job.run_policy._replace(ttl_seconds_after_finished=None)
         if policy.clean_pod_policy == "All":
-            policy = replace(policy, clean_pod_policy="Running")
-        return replace(job, run_policy=policy)
+            policy = policy._replace(clean_pod_policy="Running")
+        return job._replace(run_policy=policy)
 
     def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
         """Return the topology, with warnings about policies that are not rendered as written."""
@@ -101,7 +100,7 @@ class GitOps(Target):
         if topology.supervised and policy.clean_pod_policy == "All":
             path = ("runPolicy", "cleanPodPolicy")
             problems.append(conflict(path, f"rendered as Running, {because}", REMOVE_FROM_GIT))
-        return replace(topology, problems=tuple(problems))
+        return topology._replace(problems=tuple(problems))
 
     def objects(self, topology: Topology, objects: Sequence[Object]) -> list[Object]:
         """Return the objects of a job for Git, with the tool's annotations."""

@@ -65,7 +65,7 @@ class JobSet(Target):
         policy = RunPolicy(
             **kept, give_up_after=never, backoff_reset_seconds=0, avoid_nodes="Never"
         )
-        return replace(job, run_policy=policy, jobset=True, supervisor=True)
+        return job._replace(run_policy=policy, jobset=True, supervisor=True)
 
     def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
         """Return the topology in which roles that serve are Jobs that JobSet ends.
@@ -78,7 +78,7 @@ class JobSet(Target):
             replace(role, serves=False, alone=role.alone or role.always_restarts, max_replicas=None)
             for role in topology.roles
         ]
-        return replace(topology, roles=tuple(roles), problems=problems)
+        return topology._replace(roles=tuple(roles), problems=problems)
 
     def objects(self, topology: Topology, objects: Sequence[Object]) -> list[Object]:
         """Return the objects of a job, with one JobSet in the place of its Jobs and its Service.

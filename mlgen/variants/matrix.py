@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlgen.documents import flags, overrides
 from mlgen.documents.document import Document
@@ -77,8 +77,7 @@ Texts = Mapping[ValuePath, str]
 """The values of a combination as texts, by path."""
 
 
-@dataclass(frozen=True)
-class Combination:
+class Combination(NamedTuple):
     """One combination of the values of a matrix.
 
     Attributes:
@@ -233,7 +232,7 @@ def whole(jobs: Sequence[TrainingJob]) -> TrainingJob:
     name = job.written_name
     if job.hashed:
         name = f"{name}-{letters([one.name for one in jobs])}"
-    return replace(job, name=name, labels=labels, annotations=annotations)
+    return job._replace(name=name, labels=labels, annotations=annotations)
 
 
 def _claim(item: Object) -> tuple[Any, Any] | None:

@@ -9,7 +9,6 @@ Service.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -36,7 +35,7 @@ def renamed(job: TrainingJob, topology: Topology, manifests: Sequence[Object]) -
         manifests: all objects of that topology.
     """
     name = f"{job.name}-{digest(topology, manifests)}"
-    return replace(job, name=name, name_suffix=None, part_of=job.written_name, hashed=True)
+    return job._replace(name=name, name_suffix=None, part_of=job.written_name, hashed=True)
 
 
 def digest(topology: Topology, manifests: Sequence[Object]) -> str:

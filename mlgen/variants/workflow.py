@@ -26,8 +26,8 @@ class Workflow(Target):
 
         cleanPodPolicy is kept, because it also controls whether replica 0 ends the other replicas.
         """
-        policy = replace(job.run_policy, ttl_seconds_after_finished=None, suspend=False)
-        return replace(job, run_policy=policy, workflow=True)
+        policy = job.run_policy._replace(ttl_seconds_after_finished=None, suspend=False)
+        return job._replace(run_policy=policy, workflow=True)
 
     def topology(self, topology: Topology, job: TrainingJob, spec: Mapping[str, Any]) -> Topology:
         """Return the topology in which roles that the workflow restarts have the policy Workflow.
@@ -44,7 +44,7 @@ class Workflow(Target):
             *_conflicting_restarts(topology),
             *_ignored_policies(topology),
         )
-        return replace(topology, roles=tuple(roles), problems=problems)
+        return topology._replace(roles=tuple(roles), problems=problems)
 
 
 def _own_limit(role: Role) -> str | None:

@@ -1,7 +1,5 @@
 """The lifecycle of a job: its cleanup, and what it loses without a supervisor."""
 
-from dataclasses import replace
-
 import pytest
 
 from mlgen.frameworks import _lifecycle
@@ -22,7 +20,7 @@ def reported(roles, policy, **fields):
     """Return the path below `spec` and the message of each problem without a supervisor."""
     job = TrainingJob("ctr", "generic", {}, run_policy=policy, **fields)
     topology = Topology(job, roles, supervised=job.supervisor)
-    topology = replace(topology, cleanup=_lifecycle.cleanup(topology))
+    topology = topology._replace(cleanup=_lifecycle.cleanup(topology))
     found = list(_lifecycle.without_supervisor(topology))
     assert all(problem.warning and problem.hint for problem in found)
     return [(".".join(problem.path[1:]), problem.message) for problem in found]

@@ -1,7 +1,5 @@
 """The roles that must have one replica, and the roles that `successPolicy.role` accepts."""
 
-from dataclasses import replace
-
 import pytest
 
 from mlgen import MlgenError, frameworks
@@ -81,7 +79,7 @@ def test_a_role_can_have_one_replica_only():
 
 def test_success_policy_can_name_a_role_that_runs_to_completion():
     for framework, role in [(name, role) for name in CANDIDATES for role in JOBS[name]]:
-        named = replace(job(framework), success_policy=SuccessPolicy(role=role))
+        named = job(framework)._replace(success_policy=SuccessPolicy(role=role))
 
         refused = ("spec", "successPolicy", "role") in problems(named)
 
@@ -93,7 +91,7 @@ def test_success_policy_can_name_a_role_that_runs_to_completion():
     [("jax", "worker", "COORDINATOR_PORT"), ("pytorch", "rank", "MASTER_PORT")],
 )
 def test_only_the_first_replica_sees_its_own_port_on_the_node(framework, role, variable):
-    on_host = replace(job(framework), network=Network(host=True))
+    on_host = job(framework)._replace(network=Network(host=True))
     roles = frameworks.get(framework).topology(on_host).roles
     ports = {(one.name, one.index): int(one.env[variable]) for one in roles}
     (first,) = [one for one in roles if (one.name, one.index) == (role, 0)]
@@ -103,7 +101,7 @@ def test_only_the_first_replica_sees_its_own_port_on_the_node(framework, role, v
 
 
 def test_the_head_of_ray_listens_on_the_ports_of_its_node():
-    on_host = replace(job("ray"), network=Network(host=True))
+    on_host = job("ray")._replace(network=Network(host=True))
     (head,) = [one for one in frameworks.get("ray").topology(on_host).roles if one.name == "head"]
     words = " ".join(head.command)
 

@@ -1,4 +1,4 @@
-"""The schema describes every field, and has the same defaults as the dataclasses."""
+"""The schema describes every field, and has the same defaults as the classes of the model."""
 
 import dataclasses
 import json
@@ -159,12 +159,13 @@ PARTS = {
 }
 
 
-def test_defaults_of_a_part_are_those_of_its_dataclass():
-    """Empty tuples, and fields without a default in the dataclass, have none in the schema."""
+def test_defaults_of_a_part_are_those_of_its_class():
+    """Parts, empty values, and fields that are required have no default in the schema."""
     for part, of in PARTS.items():
-        fields = {
-            field.name: None if field.default in ((), dataclasses.MISSING) else field.default
-            for field in dataclasses.fields(of)
+        fields = dict.fromkeys(of._fields) | {
+            name: default
+            for name, default in of._field_defaults.items()
+            if not isinstance(default, (tuple, dict))
         }
         node = MERGED["properties"]["spec"]
         for name in part.split("/"):
@@ -185,7 +186,7 @@ def test_defaults_of_a_role_are_those_of_its_dataclass():
     assert defaults == {name: fields[name] for name in defaults}
 
 
-def test_the_default_of_a_wait_is_that_of_its_dataclass():
+def test_the_default_of_a_wait_is_that_of_its_class():
     properties = MERGED["definitions"]["waitForRole"]["properties"]
 
     assert job.WaitFor("ps").until == properties["until"]["default"]

@@ -1,7 +1,5 @@
 """Fields of pods and Jobs that Kueue needs, except the labels of a group."""
 
-from dataclasses import replace
-
 import pytest
 from objects.samples import role, topology
 
@@ -104,7 +102,7 @@ def test_without_a_supervisor_a_group_has_ended_when_no_pod_runs(roles, ended):
 
 def rendered(*roles, supervised=True):
     """The Jobs of a job in Kueue by the name of their role."""
-    whole = replace(topology(*roles, scheduling=KUEUE), supervised=supervised)
+    whole = topology(*roles, scheduling=KUEUE)._replace(supervised=supervised)
     jobs = [item for item in build(whole) if item["kind"] == "Job"]
     return {job["metadata"]["labels"]["mlgen.dev/role"]: job for job in jobs}
 

@@ -1,7 +1,5 @@
 """The headless Service of a job, and Services of single replicas."""
 
-from dataclasses import replace
-
 import pytest
 from objects.samples import job, one, role, topology
 
@@ -21,7 +19,7 @@ def test_the_headless_service_of_a_job_selects_all_its_pods():
 
 
 def test_the_service_of_workers_that_are_discovered_has_only_those_that_are_ready():
-    service = job_service(replace(topology(), only_ready=True))
+    service = job_service(topology()._replace(only_ready=True))
 
     assert "publishNotReadyAddresses" not in service["spec"]
 

@@ -55,7 +55,7 @@ def test_replicas_of_a_role_add_up_over_its_jobs():
     job = rendered("tensorflow-single")
     (role,) = job.topology.roles
     roles = (replace(role, index=0), replace(role, index=1))
-    several = replace(job, topology=replace(job.topology, roles=roles))
+    several = replace(job, topology=job.topology._replace(roles=roles))
 
     assert [
         f"tune: tensorflow, 2 pods. Made by mlgen {VERSION}.",
@@ -80,7 +80,7 @@ def test_the_first_line_has_what_the_pods_request_together():
 def test_a_heading_names_what_the_job_needs_in_lines_of_100_columns():
     job = rendered("generic-actors")
     (secret, *_) = job.prerequisites
-    many = [replace(secret, kind="PersistentVolumeClaim", name=f"shard-{n}") for n in range(300)]
+    many = [secret._replace(kind="PersistentVolumeClaim", name=f"shard-{n}") for n in range(300)]
 
     (line,) = heading(job).removeprefix(summary(job) + "\n").splitlines()
     long = heading(replace(job, prerequisites=tuple(many)))

@@ -280,7 +280,7 @@ def test_limits_are_listed_if_they_are_not_what_is_requested():
 def test_of_many_users_some_are_named():
     job = rendered("generic-actors")
     users = tuple(f"slice-{number}" for number in range(50))
-    several = replace(job, prerequisites=(replace(job.prerequisites[1], used_by=users),))
+    several = replace(job, prerequisites=(job.prerequisites[1]._replace(used_by=users),))
 
     _, _, line = section(several, "Prerequisites in the cluster:")
     assert "slice-0, slice-1, slice-2, slice-3, slice-4, and 45 more" in line

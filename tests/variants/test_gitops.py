@@ -2,7 +2,6 @@
 
 import copy
 import json
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -350,8 +349,8 @@ def test_policies_that_delete_objects_are_dropped(policy, clean, ttl):
 
 @pytest.mark.parametrize("target", ["argocd", "flux"])
 def test_a_cleanup_of_a_job_without_other_pods_is_no_warning(target):
-    training = replace(job(cleanPodPolicy="All"), framework="jax")
-    training = replace(training, roles={"worker": training.roles["worker"]})
+    training = job(cleanPodPolicy="All")._replace(framework="jax")
+    training = training._replace(roles={"worker": training.roles["worker"]})
     laid_out = frameworks.get("jax").topology(gitops.GitOps("argocd").job(training))
 
     assert gitops.GitOps(target).topology(laid_out, training, {}).problems == laid_out.problems
@@ -370,7 +369,7 @@ def test_a_cleanup_of_a_job_without_other_pods_is_no_warning(target):
 def test_each_policy_that_is_not_rendered_as_written_is_a_warning(policy, fields, target):
     training = job(**policy)
     laid_out = topology(training)
-    warnings = gitops.GitOps(target).topology(replace(laid_out, problems=()), training, {}).problems
+    warnings = gitops.GitOps(target).topology(laid_out._replace(problems=()), training, {}).problems
 
     assert [warning.path for warning in warnings] == [
         ("spec", "runPolicy", field) for field in fields

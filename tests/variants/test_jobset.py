@@ -72,7 +72,7 @@ def built(topology):
 def plain(job):
     """The pod templates of a rendered job without a JobSet, by the name of the replicated Job."""
     policies = jobset.JobSet().job(job.job)
-    plain_job = policies.__class__(**{**vars(policies), "jobset": False})
+    plain_job = policies._replace(jobset=False)
     topology = frameworks.get(plain_job.framework).topology(plain_job)
     by_name = workloads(built(topology))
     names = {numbered(role): role for role in topology.roles}

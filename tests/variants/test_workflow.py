@@ -18,7 +18,7 @@ def role(name="worker", *, restart="Never", serves=False, tolerates_failure=Fals
 
 def topology(*roles, **fields):
     job = TrainingJob("job", "generic", {item.name: item.spec for item in roles})
-    return Topology(replace(job, run_policy=RunPolicy(**fields)), roles)
+    return Topology(job._replace(run_policy=RunPolicy(**fields)), roles)
 
 
 def of_workflow(topology):
@@ -155,7 +155,7 @@ def test_a_role_that_does_not_contradict_the_workflow_has_no_warning(fields, lim
 
 def test_the_warnings_of_the_framework_are_kept():
     earlier = Problem(("spec",), "earlier", "combination", warning=True)
-    jobs = replace(topology(role(restart="OnFailure")), problems=(earlier,))
+    jobs = topology(role(restart="OnFailure"))._replace(problems=(earlier,))
 
     first, second = of_workflow(jobs).problems
 

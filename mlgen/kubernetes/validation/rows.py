@@ -210,8 +210,7 @@ def _mappings(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, Object]]
                 yield (*path, index), item or {}
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(NamedTuple):
     """The checks of the mappings of a definition, in one version.
 
     Attributes:

@@ -44,8 +44,8 @@ class Repository:
         """Run git, which must succeed, and return its stdout as bytes."""
         options = {"cwd": self.folder, "env": os.environ | SETTINGS, "capture_output": True}
         done = subprocess.run(["git", *words], check=True, **options).stdout
-        self.head = subprocess.run(["git", "rev-parse", "HEAD"], check=False, text=True, **options)
-        self.head = self.head.stdout.strip()
+        found = subprocess.run(["git", "rev-parse", "HEAD"], check=False, text=True, **options)
+        self.head = found.stdout.strip()
         return done
 
     def commit(self, name, text):

@@ -24,7 +24,7 @@ sys.exit(int(sys.argv[2]))
 
 EVER = ["900", "0"]
 
-SHAPES = {
+SHAPES: dict[str, tuple[str, dict[str, dict]]] = {
     "one Job": ("jax", {"worker": {"replicas": 3}}),
     "several Jobs": ("tensorflow", {"chief": {}, "worker": {"replicas": 2}}),
     "a role that serves": ("tensorflow", {"chief": {}, "ps": {"replicas": 2, "args": EVER}}),
