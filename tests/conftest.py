@@ -8,6 +8,7 @@ import sys
 from functools import cache
 
 import pytest
+from _pytest.runner import runtestprotocol
 from goldens import golden_text
 from hypothesis import HealthCheck, settings
 from parts import programs
@@ -54,11 +55,29 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "tests/tools" in item.path.as_posix():
             item.add_marker(pytest.mark.tools)
-        if item.get_closest_marker("long") and os.environ.get("MLGEN_PARTS") != "all":
+        marks = {mark.name for mark in item.iter_markers()}
+        if "long" in marks and os.environ.get("MLGEN_PARTS") != "all":
             item.add_marker(pytest.mark.skip(reason="takes long: set MLGEN_PARTS=all"))
-        seconds = next((SECONDS[name] for name in SECONDS if item.get_closest_marker(name)), None)
-        if seconds and not item.get_closest_marker("timeout"):
+        seconds = next((SECONDS[name] for name in SECONDS if name in marks), None)
+        if seconds and "timeout" not in marks:
             item.add_marker(pytest.mark.timeout(seconds))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Send one short report for a test that passes, instead of five messages.
+
+    Messages to the process that prints the results take longer than most tests.
+    """
+    option = item.config.option
+    if not hasattr(item.config, "workerinput") or option.durations or option.xmlpath:
+        return None
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        if report.passed:
+            report.keywords = {}
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def pytest_runtest_setup(item):
