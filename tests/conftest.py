@@ -12,14 +12,14 @@ from _pytest.runner import runtestprotocol
 from goldens import golden_text
 from hypothesis import HealthCheck, settings
 from parts import programs
-from support import FIXTURES, ROOT, cases, missing, rendered
+from support import FIXTURES, ROOT, cases, codes_in_goldens, missing, rendered
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 # No time limit, so slow machines pass. CI always runs the same examples.
 settings.register_profile(
     "mlgen",
     deadline=None,
-    max_examples=int(os.environ.get("MLGEN_EXAMPLES", "25")),
+    max_examples=int(os.environ.get("MLGEN_EXAMPLES", "10")),
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -135,6 +135,14 @@ def _known_site():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site, "_toml", cache(site._toml))  # noqa: SLF001
         yield
+
+
+@pytest.fixture
+def codes_of_rules(monkeypatch):
+    """Use the codes in goldens. To compute them, mlgen validates all wrong examples."""
+    from mlgen.reference import rules
+
+    monkeypatch.setattr(rules, "computed", codes_in_goldens)
 
 
 @pytest.fixture
