@@ -8,17 +8,18 @@ import sys
 from functools import cache
 
 import pytest
+from _pytest.runner import runtestprotocol
 from goldens import golden_text
 from hypothesis import HealthCheck, settings
 from parts import programs
-from support import FIXTURES, ROOT, cases, missing, rendered
+from support import FIXTURES, ROOT, cases, codes_in_goldens, missing, rendered
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 # No time limit, so slow machines pass. CI always runs the same examples.
 settings.register_profile(
     "mlgen",
     deadline=None,
-    max_examples=int(os.environ.get("MLGEN_EXAMPLES", "25")),
+    max_examples=int(os.environ.get("MLGEN_EXAMPLES", "10")),
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -54,11 +55,29 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "tests/tools" in item.path.as_posix():
             item.add_marker(pytest.mark.tools)
-        if item.get_closest_marker("long") and os.environ.get("MLGEN_PARTS") != "all":
+        marks = {mark.name for mark in item.iter_markers()}
+        if "long" in marks and os.environ.get("MLGEN_PARTS") != "all":
             item.add_marker(pytest.mark.skip(reason="takes long: set MLGEN_PARTS=all"))
-        seconds = next((SECONDS[name] for name in SECONDS if item.get_closest_marker(name)), None)
-        if seconds and not item.get_closest_marker("timeout"):
+        seconds = next((SECONDS[name] for name in SECONDS if name in marks), None)
+        if seconds and "timeout" not in marks:
             item.add_marker(pytest.mark.timeout(seconds))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Send one short report for a test that passes, instead of five messages.
+
+    Messages to the process that prints the results take longer than most tests.
+    """
+    option = item.config.option
+    if not hasattr(item.config, "workerinput") or option.durations or option.xmlpath:
+        return None
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        if report.passed:
+            report.keywords = {}
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def pytest_runtest_setup(item):
@@ -116,6 +135,14 @@ def _known_site():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site, "_toml", cache(site._toml))  # noqa: SLF001
         yield
+
+
+@pytest.fixture
+def codes_of_rules(monkeypatch):
+    """Use the codes in goldens. To compute them, mlgen validates all wrong examples."""
+    from mlgen.reference import rules
+
+    monkeypatch.setattr(rules, "computed", codes_in_goldens)
 
 
 @pytest.fixture

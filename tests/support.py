@@ -52,7 +52,7 @@ def cases(files):
     ]
 
 
-def each_file(*patterns, without="(?!)", files=FILES, sample=10):
+def each_file(*patterns, without="(?!)", files=FILES, sample=7):
     """Run a test for each fixture, as one case that reports every fixture which fails.
 
     The test takes the `file`, its manifests as `text`, or their `objects`. Patterns select the
@@ -121,6 +121,23 @@ def rendered_once(file):
 def manifests(file):
     """Return the objects in the manifests of a fixture. Tests do not change them."""
     return load_all(rendered_once(file))
+
+
+@cache
+def codes_in_goldens():
+    """Return the names of the rules of each code, as `mlgen.reference.rules.computed`.
+
+    The goldens of the wrong examples of all rules have the codes, and are read in no time.
+    """
+    from mlgen.reference import rules
+
+    text = (ROOT / "tests/rules/__snapshots__/test_examples.ambr").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"(?ms)^# name: \w+\[(.*?)\]$(.*?)^# ---$", text))
+    found = {}
+    for rule in rules.by_subject():
+        for code in dict.fromkeys(re.findall(r"(?m)^  job\.yaml.* \[(.*)\]$", shown[rule.name])):
+            found.setdefault(code, []).append(rule.name)
+    return found
 
 
 def rendered(file, form="yaml", **options):

@@ -44,9 +44,9 @@ def package(module):
     return module.split(".")[1] if "." in module else "mlgen"
 
 
-def imported(tree):
+def imported(nodes):
     """Yield every imported module, including late and type-checking imports."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -55,9 +55,9 @@ def imported(tree):
                 yield qualified_name if qualified_name in MODULES else node.module
 
 
-def names_imported(tree):
-    """Yield the module and the name of each `from ... import ...`."""
-    for node in ast.walk(tree):
+def names_imported(name):
+    """Yield the module and the name of each `from ... import ...` of a module."""
+    for node in of_interest(name):
         if isinstance(node, ast.ImportFrom) and package(node.module or "") and node.module:
             yield from ((node.module, alias.name) for alias in node.names)
 
@@ -68,17 +68,24 @@ def parsed(name):
 
 
 @cache
+def of_interest(name):
+    """Return the imports and the string constants of a module."""
+    return [
+        node
+        for node in ast.walk(parsed(name))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    ]
+
+
+@cache
 def ours(name):
-    return {other for other in imported(parsed(name)) if other.split(".")[0] == "mlgen"}
+    return {other for other in imported(of_interest(name)) if other.split(".")[0] == "mlgen"}
 
 
 def texts(name):
     """Return the string constants of a module."""
-    return {
-        node.value
-        for node in ast.walk(parsed(name))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
+    return {node.value for node in of_interest(name) if isinstance(node, ast.Constant)}
 
 
 def test_the_table_lists_every_package():
@@ -113,7 +120,7 @@ def test_no_private_name_is_imported_across_packages():
     private = [
         f"{name} imports {module}.{imported_name}"
         for name in MODULES
-        for module, imported_name in names_imported(parsed(name))
+        for module, imported_name in names_imported(name)
         if module.split(".")[0] == "mlgen"
         and package(module) != package(name)
         and any(re.match(r"_[^_]", part) for part in (*module.split("."), imported_name))
@@ -148,7 +155,7 @@ def test_a_framework_uses_neither_yaml_nor_kubernetes_objects():
         for name in MODULES
         if package(name) == "frameworks"
         if (
-            found := {other.split(".")[0] for other in imported(parsed(name))}
+            found := {other.split(".")[0] for other in imported(of_interest(name))}
             & {"yaml", "ruamel", "jinja2"}
             | texts(name) & {"apiVersion", "kind", "metadata", "StatefulSet", "ConfigMap"}
         )
@@ -180,7 +187,7 @@ def test_slow_modules_are_imported_inside_functions():
         for name in MODULES
         for node in parsed(name).body
         if isinstance(node, (ast.Import, ast.ImportFrom))
-        for module in {each.split(".")[0] for each in imported(ast.Module([node], []))}
+        for module in {each.split(".")[0] for each in imported([node])}
         if module in {"yaml", "ruamel", "jinja2", "jsonschema"}
         and (module, package(name)) != ("yaml", "documents")
         and (module, name) != ("ruamel", "mlgen.output.round_trip")  # is imported late itself

@@ -1,7 +1,7 @@
 """The prepared parts equal the values that a checkout computes without them."""
 
 import pytest
-from support import ROOT
+from support import ROOT, codes_in_goldens
 
 from mlgen.objects import skeleton
 from mlgen.reference import rules
@@ -18,6 +18,7 @@ def test_skeletons():
 
 def test_rules_by_code():
     assert rules.computed() == part("rules").BY_CODE == rules.by_code()
+    assert rules.computed() == codes_in_goldens()
 
 
 VALID = ["tensorflow-ps.yaml", "resources/kubeflow-pytorchjob-v1.yaml", "matrix/pytorch.yaml"]

@@ -230,17 +230,17 @@ def test_every_file_of_another_program_is_shown():
 
 
 REFUSED = {
-    "no-archive": with_program(manifests(), b"PK"),
-    "a-bomb": with_program(manifests(), archive({"source": "0" * (5 << 20)})),
-    "no-base64": manifests().replace("supervisor.pyz: 'UEsD", "supervisor.pyz: '!!!!"),
-    "a-text": manifests().replace("binaryData:\n  supervisor.pyz: '", "  supervisor.pyz: '"),
-    "a-number": manifests().replace("supervisor.pyz: 'UEsD", "supervisor.pyz: 1 # '"),
+    "no-archive": lambda text: with_program(text, b"PK"),
+    "a-bomb": lambda text: with_program(text, archive({"source": "0" * (5 << 20)})),
+    "no-base64": lambda text: text.replace("supervisor.pyz: 'UEsD", "supervisor.pyz: '!!!!"),
+    "a-text": lambda text: text.replace("binaryData:\n  supervisor.pyz: '", "  supervisor.pyz: '"),
+    "a-number": lambda text: text.replace("supervisor.pyz: 'UEsD", "supervisor.pyz: 1 # '"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_no_archive_is_refused(case):
-    status, out, err = run("show", "--program", "-", stdin=REFUSED[case])
+    status, out, err = run("show", "--program", "-", stdin=REFUSED[case](manifests()))
 
     assert (2, "") == (status, out)
     assert "ConfigMap mnist.supervisor: supervisor.pyz is not an archive of mlgen" in err

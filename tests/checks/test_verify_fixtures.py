@@ -25,7 +25,7 @@ def problems_of(objects):
     return list(collector.problems)
 
 
-@each_file(sample=6)
+@each_file(sample=4)
 def test_every_fixture_is_verified(objects, file):
     options = Options(namespace="team-a", target="argocd")
     result = pipeline.render(texts((str(file),)), options)
@@ -84,7 +84,7 @@ def named_elsewhere(objects, number):
     return False
 
 
-@each_file(sample=4)
+@each_file(sample=3)
 def test_a_renamed_object_is_reported_if_anything_refers_to_it(objects):
     """RoleBindings, NetworkPolicies, TensorBoards and some Jobs are not referred to.
 
@@ -104,14 +104,14 @@ def test_a_renamed_object_is_reported_if_anything_refers_to_it(objects):
         assert problems or item["kind"] == "Job"
 
 
-@each_file(sample=4)
+@each_file(sample=3)
 def test_a_changed_job_label_of_one_object_is_reported(objects):
     for number, item in rendered_objects(objects):
         if JOB in item["metadata"]["labels"]:
             assert with_text(objects, number, ("metadata", "labels", JOB), "other")
 
 
-@each_file("^kind: RoleBinding", sample=4)
+@each_file("^kind: RoleBinding", sample=3)
 def test_a_changed_name_in_a_role_or_binding_is_reported(objects):
     for number, item in rendered_objects(objects):
         if item["kind"] in ("Role", "RoleBinding"):
@@ -125,7 +125,7 @@ def test_a_changed_name_in_a_role_or_binding_is_reported(objects):
                     assert with_text(objects, number, path, f"{text}x"), (path, text)
 
 
-@each_file("^kind: (ServiceAccount|ConfigMap)", sample=4)
+@each_file("^kind: (ServiceAccount|ConfigMap)", sample=3)
 def test_a_changed_service_account_or_config_map_of_a_pod_is_reported(objects):
     names = {o["metadata"]["name"] for o in objects if o["kind"] in ("ServiceAccount", "ConfigMap")}
     references = (("configMap", "name"), ("spec", "serviceAccountName"))
@@ -153,7 +153,7 @@ def addresses(job, text):
 PEER = r"^ *(- |[\w-]+: |)[^#\n]*\b([a-z0-9-]+)-[a-z0-9-]*-(\d+|\[\d+-\d+\])\.\2\b"
 
 
-@each_file(PEER, without="^  replicas: 0", sample=4)
+@each_file(PEER, without="^  replicas: 0", sample=2)
 def test_a_changed_index_of_a_peer_is_reported(objects):
     """The number of replicas of a suspended StatefulSet is unknown, so any index may be valid."""
     for number, item in rendered_objects(objects):
@@ -194,13 +194,13 @@ def prefixed(objects, prefix):
     return objects
 
 
-@each_file(sample=4)
+@each_file(sample=3)
 def test_a_name_prefix_is_reported(objects):
     """In every job: kustomize does not prefix the subdomain of pods."""
     assert problems_of(prefixed(deepcopy(objects), "dev-"))
 
 
-@each_file(sample=4)
+@each_file(sample=3)
 def test_malformed_manifests_cause_problems_and_no_traceback(objects, file):
     chance = random.Random(file.stem)
     for _ in range(6):

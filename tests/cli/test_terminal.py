@@ -128,13 +128,14 @@ def test_problems_in_a_pipe_are_lines_without_escape_sequences():
                 "mlgen logs job.yaml --set 'spec.env.A=b c' --namespace a --follow",
             ],
         ),
-        (
+        pytest.param(
             [JOB, "--kube-version", "1.33", "-o", "out put/"],
             [
                 "kubectl apply -f 'out put'",
                 "mlgen status job.yaml --kube-version 1.33",
                 "mlgen logs job.yaml --kube-version 1.33 --follow",
             ],
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["stdout", "folder"],

@@ -19,6 +19,8 @@ from support import ROOT, load_all
 
 from mlgen.cli import main
 
+pytestmark = pytest.mark.usefixtures("codes_of_rules")
+
 SESSIONS = [path for path in PAGES if path not in GENERATED]
 FIELDS = {"apiVersion", "kind", "metadata", "spec"}
 SMALL = {"framework": "jax", "image": "example/train:1", "roles": {"worker": {}}}

@@ -48,18 +48,27 @@ def parts(schema):
 
 
 DEFINITIONS = base()["definitions"]
-ROOTS = [
-    *DEFINITIONS.values(),
-    *(frameworks.schema([name]) for name in frameworks.names()),
-    *(dialects.schema(*key) for key in dialects.kinds()),
-]
-PARTS = {json.dumps(part): part for root in ROOTS for part in parts(root)}
-NAMES = sorted({name for part in PARTS.values() for name in part.get("properties", {})})
+
+
+@cache
+def every_part():
+    """Return the different schemas in the schemas of all documents."""
+    roots = [
+        *DEFINITIONS.values(),
+        *(frameworks.schema([name]) for name in frameworks.names()),
+        *(dialects.schema(*key) for key in dialects.kinds()),
+    ]
+    return list({json.dumps(part): part for root in roots for part in parts(root)}.values())
+
+
+@cache
+def names():
+    return sorted({name for part in every_part() for name in part.get("properties", {})})
 
 
 @pytest.mark.slow
 def test_each_part_of_a_schema_accepts_the_same_values():
-    for part in PARTS.values():
+    for part in every_part():
         by_jsonschema = validator()({**part, "definitions": DEFINITIONS})
         fields = [{name: value} for name in part.get("properties", {}) for value in VALUES[::7]]
         for value in [*VALUES, *fields]:
@@ -77,8 +86,8 @@ KEYWORDS = {
 
 
 def test_the_schemas_have_no_other_keywords():
-    assert {word for part in PARTS.values() for word in part} <= KEYWORDS
-    words = [[*part.get("enum", []), part.get("const", "")] for part in PARTS.values()]
+    assert {word for part in every_part() for word in part} <= KEYWORDS
+    words = [[*part.get("enum", []), part.get("const", "")] for part in every_part()]
     assert all(isinstance(word, str) for row in words for word in row)  # True == 1
 
 
@@ -153,7 +162,7 @@ def mutant(document, chance):
         holder.append(deepcopy(chance.choice(VALUES)))
     else:
         value = holder.pop(step) if action < 0.9 else deepcopy(chance.choice(VALUES))
-        holder[chance.choice([*NAMES, "X", 1, None, "a=b"])] = value
+        holder[chance.choice([*names(), "X", 1, None, "a=b"])] = value
     return document
 
 

@@ -11,6 +11,8 @@ from mlgen import frameworks
 from mlgen.cli import main
 from mlgen.reference import fields, rules
 
+pytestmark = pytest.mark.usefixtures("codes_of_rules")
+
 
 class Page(SingleFileSnapshotExtension):
     """One text file for each page."""

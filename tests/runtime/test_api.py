@@ -317,7 +317,7 @@ subjectAltName = IP:127.0.0.1
 subjectKeyIdentifier = none
 authorityKeyIdentifier = none
 """)
-    key = "openssl req -config settings -newkey rsa:2048 -nodes"
+    key = "openssl req -config settings -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
     root = f"{key} -x509 -subj /CN=kubernetes -days 2 -extensions ca"
     sign = "openssl x509 -req -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile settings"
     for command in (
