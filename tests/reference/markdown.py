@@ -1,6 +1,5 @@
 """Generate Markdown pages of docs/ from the schema, the frameworks, the codes and the rules."""
 
-from dataclasses import replace
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -106,7 +105,7 @@ def rules_page():
 
 def framework_block(name):
     """Return the generated part of the page of a framework."""
-    options = [replace(option, frameworks=(name,)) for option in fields.options(name)]
+    options = [option._replace(frameworks=(name,)) for option in fields.options(name)]
     return _filled("framework.md", known=facts(name), options=options)
 
 
