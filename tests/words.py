@@ -47,13 +47,14 @@ def prose(text: str) -> str:
 
 def found(text: str) -> list[tuple[int, str, str]]:
     """Return the line, the pattern and the words of each place."""
-    lines = prose(text).splitlines()
-    return [
-        (number, name, line[max(0, match.start() - 30) : match.end() + 30].strip())
-        for number, line in enumerate(lines, 1)
-        for name, pattern in PATTERNS.items()
-        for match in re.finditer(pattern, line)
-    ]
+    text = prose(text)
+    places = []
+    for name, pattern in PATTERNS.items():
+        for match in re.finditer(pattern, text):
+            around = slice(max(0, match.start() - 30), match.end() + 30)
+            number = text.count("\n", 0, match.start()) + 1
+            places.append((number, name, " ".join(text[around].split())))
+    return sorted(places)
 
 
 def words(text: str) -> int:

@@ -61,10 +61,10 @@ def test_manifests_go_to_stdout_and_warnings_to_stderr():
 
 
 def test_problems_go_to_stderr_and_stdout_stays_empty():
-    result = process("render", BAD)
+    status, out, err = run("render", BAD)
 
-    assert (1, b"") == (result.returncode, result.stdout)
-    assert result.stderr.startswith(b"fixtures/invalid/unknown-role.yaml:8:5: ")
+    assert (1, "") == (status, out)
+    assert err.startswith("fixtures/invalid/unknown-role.yaml:8:5: ")
 
 
 def test_nothing_is_rendered_if_any_file_is_wrong_and_all_problems_are_reported():
@@ -554,13 +554,15 @@ def test_an_ssh_secret_is_new_each_time(tmp_path):
     assert first["stringData"]["ssh-publickey"].split()[:2] == shown.stdout.split()[:2]
 
 
-def test_without_ssh_keygen_the_message_names_the_package(tmp_path):
-    result = process("ssh-secret", "keys", PATH=str(tmp_path))
+def test_without_ssh_keygen_the_message_names_the_package(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert (1, b"") == (result.returncode, result.stdout)
+    status, out, err = run("ssh-secret", "keys")
+
+    assert (1, "") == (status, out)
     assert (
-        b"Error: ssh-keygen is not installed; install the OpenSSH client (openssh-client)"
-        == result.stderr.strip()
+        "Error: ssh-keygen is not installed; install the OpenSSH client (openssh-client)"
+        == err.strip()
     )
 
 

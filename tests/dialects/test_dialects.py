@@ -59,14 +59,14 @@ def test_the_job_file_of_a_custom_resource(path, run, manifest):
     assert result.stdout + warnings == manifest
 
 
-@each_file(files=RESOURCES, sample=12)
+@each_file(files=RESOURCES)
 def test_the_job_file_renders_to_the_same_bytes(file):
     job, _ = mlgen.convert(file)
 
     assert text(mlgen.validate(job).parts, "yaml") == rendered_once(file)
 
 
-@each_file(files=RESOURCES, sample=12)
+@each_file(files=RESOURCES)
 def test_fields_for_all_roles_mean_the_same_as_in_each_role(file):
     (job,) = load_all(mlgen.convert(file)[0])
     shared = {name: value for name, value in job["spec"].items() if name in ROLE_FIELDS}

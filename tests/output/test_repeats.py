@@ -32,7 +32,7 @@ def written_one_by_one(objects):
 
 
 @given(st.lists(st.tuples(*[VALUES] * 9), min_size=1, max_size=4), st.randoms())
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_repeated_objects_are_written_like_single_ones(rows, random):
     objects = [filled(SHAPE, iter(random.choice(rows))) for _ in range(2 * MANY)]
 
