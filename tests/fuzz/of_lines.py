@@ -16,7 +16,7 @@ from yaml_texts import ODD, PLAIN, damaged
 from mlgen import site as sites
 from mlgen.launch.line import COMMANDS as TABLE
 from mlgen.launch.line import LAUNCHERS
-from mlgen.problems import MlgenError, Place
+from mlgen.problems import MlgenError, Place, Problem
 from mlgen.shell import cut, needs_shell, sequence, simple_commands, text_index, unclosed
 
 LONGEST = 20_000
@@ -100,12 +100,12 @@ def toml(chance: Any) -> str:
     return "".join(lines)[: 2 * LONGEST]
 
 
-def _read() -> Any:
-    """Return the defaults of the current folder, or their problems."""
+def _read() -> tuple[sites.Site | None, tuple[Problem, ...]]:
+    """Return the defaults of the current folder, and their problems."""
     try:
-        return sites.find(Path())
+        return sites.find(Path()), ()
     except MlgenError as error:
-        return error.problems
+        return None, tuple(error.problems)
 
 
 @target(make=toml, is_linear=True)
@@ -114,10 +114,9 @@ def site(text: str) -> None:
     path = Path(sites.PYPROJECT if "[tool.mlgen" in text else sites.NAME)
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
-        found = _read()
-        require(found == _read(), "reads something else")
-        fields = found.fields.items() if isinstance(found, sites.Site) else ()
-        problems = found if isinstance(found, tuple) else ()
+        found, problems = _read()
+        require((found, problems) == _read(), "reads something else")
+        fields = found.fields.items() if found else ()
         rows = text.split("\n")
         for place in (*(place for _, (_, place) in fields), *(each.place for each in problems)):
             _require_within(place, rows)
