@@ -35,6 +35,9 @@ DOCUMENT_FACTOR = 4
 
 SPLIT = "render fewer jobs at a time"
 
+Identified = tuple[Rendered | Foreign, list[Key]]
+"""A part of a document, with the identities of its objects."""
+
 
 def render(texts: Iterable[Text], options: Options) -> Result:
     """Render all jobs in texts.
@@ -153,10 +156,11 @@ class Walk:
         self.report(outcome, problems)
         if is_valid:
             parts = [part for part in parts if not self._is_left_out(outcome, part)]
-        if is_valid and self._take(outcome, parts):
+        identified = [(part, keys(part.objects)) for part in parts] if is_valid else []
+        if is_valid and self._take(outcome, identified):
             outcome.parts = parts
-            for part in parts:
-                self._count(outcome, part)
+            for part, own in identified:
+                self._count(outcome, part, {*own})
         else:
             self.invalid += 1
         return outcome
@@ -204,11 +208,10 @@ class Walk:
         self.report(outcome, [replaced])
         return True
 
-    def _take(self, outcome: Outcome, parts: Iterable[Rendered | Foreign]) -> bool:
+    def _take(self, outcome: Outcome, identified: Iterable[Identified]) -> bool:
         """Return True if the objects of a document's parts collide with no others, or report it."""
         errors: list[Problem] = []
-        for part in parts:
-            own = keys(part.objects)
+        for part, own in identified:
             fix = "rename this object, because a job has an object of this name"
             hints = (fix,) if isinstance(part, Foreign) else ()
             errors += checks.collisions(own, self._taken, *hints)
@@ -221,9 +224,8 @@ class Walk:
         self.report(outcome, errors)
         return not errors
 
-    def _count(self, outcome: Outcome, part: Rendered | Foreign) -> None:
-        """Add a part without errors."""
-        own = {*keys(part.objects)}
+    def _count(self, outcome: Outcome, part: Rendered | Foreign, own: set[Key]) -> None:
+        """Add a part without errors, whose objects have these identities."""
         self._brought.update(key for key in prerequisites.brought(part.objects) if key not in own)
         if isinstance(part, Foreign):
             self.others.append(part.document.data["kind"])

@@ -127,7 +127,7 @@ def manifests(file):
 def codes_in_goldens():
     """Return the names of the rules of each code, as `mlgen.reference.rules.computed`.
 
-    The goldens of the wrong examples of all rules have the codes, and are read in no time.
+    The goldens of the wrong examples of all rules contain the codes, and are fast to read.
     """
     from mlgen.reference import rules
 

@@ -26,7 +26,6 @@ AnyObject = TypeVar("AnyObject", bound=Mapping[str, Any])
 WORKLOADS = ("Job", "StatefulSet", "Deployment")
 """The kinds that create pods."""
 
-
 TEMPLATE: ValuePath = ("spec", "template")
 POD: ValuePath = (*TEMPLATE, "spec")
 NAME: ValuePath = ("metadata", "name")

@@ -542,15 +542,15 @@ def written(part: Any) -> dict[str, Any]:
 
 
 @cache
-def _defaults(part: Any) -> dict[str, Any]:
-    """Return the defaults of a part of a job by field; MISSING for a field that has none."""
-    if issubclass(part, RoleSpec):
-        rows = (each for each in fields(part) if each.compare)
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Return the defaults of a class of parts by field; MISSING for a field that has none."""
+    if issubclass(kind, RoleSpec):
+        rows = (each for each in fields(kind) if each.compare)
         return {
             row.name: row.default if row.default_factory is MISSING else row.default_factory()
             for row in rows
         }
-    return {name: part._field_defaults.get(name, MISSING) for name in part._fields}
+    return {name: kind._field_defaults.get(name, MISSING) for name in kind._fields}
 
 
 Templates = tuple[Mapping[str, Any], ...]
