@@ -5,14 +5,14 @@ fixes.
 """
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mlgen import pipeline
 from mlgen.checks import foreign
 from mlgen.diff.compare import pair
-from mlgen.diff.report import report
+from mlgen.diff.report import entries, report
 from mlgen.documents.files import Text
 from mlgen.kubernetes.objects import Object, group_kind
 from mlgen.kubernetes.values import mapping, sequence
@@ -36,19 +36,25 @@ def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Output:
             results.append(_rendered(texts, options, new=texts is new))
     collector.raise_errors()
     before, after = map(_objects, results)
-    return Output(report(pair(before, after), options.kube_version), results[1].warnings)
+    found = list(entries(pair(before, after), options.kube_version))
+    return Output(report(found), results[1].warnings)
 
 
-def cluster(new: Iterable[Text], options: Options) -> Output:
+def cluster(new: Iterable[Text], options: Options, live: Sequence[Object] | None = None) -> Output:
     """Compare the objects in the cluster with the manifests of a file or folder.
+
+    Args:
+        new: the texts.
+        options: to render them.
+        live: the objects of a job in the cluster; None to read those of the manifests.
 
     Raises:
         MlgenError: the manifests cannot be rendered, or kubectl is missing or fails.
     """
     result = _rendered(new, options, new=True)
-    after = [_with_namespace(item, options.namespace) for item in _objects(result)]
-    pairing = pair(_fetch(after), after)
-    return Output(report(pairing, options.kube_version), result.warnings)
+    after = [with_namespace(item, options.namespace) for item in _objects(result)]
+    before = _fetch(after) if live is None else live
+    return Output(report(list(entries(pair(before, after), options.kube_version))), result.warnings)
 
 
 def _rendered(texts: Iterable[Text], options: Options, *, new: bool) -> Result:
@@ -103,7 +109,7 @@ def _is_named(item: Any) -> bool:
     return all(isinstance(word, str) for word in (*names, *types))
 
 
-def _with_namespace(item: Object, namespace: str | None) -> Object:
+def with_namespace(item: Object, namespace: str | None) -> Object:
     """Return an object with the namespace that `kubectl apply -n` would give it."""
     if namespace is None or item["metadata"].get("namespace"):
         return item

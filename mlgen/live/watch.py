@@ -112,8 +112,7 @@ def poll(
             tell(error.message)
             return
         yield found
-        is_over = all(each.ended or each.phase == "NotFound" for each in found)
-        if is_over or not kubectl.left:
+        if all(each.is_over for each in found) or not kubectl.left:
             return
         sleep(min(PAUSE, kubectl.left))
 
@@ -150,7 +149,7 @@ def wait(
     """
     last = print_changes(poll(kubectl, jobs, tell, timeout), tell)
     unsuccessful = [each for each in last if each.phase != "Succeeded"]
-    over = [each for each in unsuccessful if each.ended or each.phase == "NotFound"]
+    over = [each for each in unsuccessful if each.is_over]
     if over:
         return last, over[0].exit_status
     names = [each.name for each in unsuccessful] if last else [each.name for each in jobs]
