@@ -104,7 +104,7 @@ def load(
             not jobs are left out.
         set: values to override, by path: `{"spec.roles.worker.replicas": 4}`. As `--set`.
         matrix: lists of values, by path: `{"args.lr": ["1e-4", "1e-5"]}`. As `--matrix`.
-        options: further fields of `Options`, such as `namespace="team-a"`.
+        **options: further fields of `Options`, such as `namespace="team-a"`.
 
     Returns:
         The jobs. Do not change their objects: they share data.

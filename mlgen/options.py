@@ -49,7 +49,7 @@ def kept(given: Mapping[str, Any]) -> dict[str, Any]:
     if given["site"]:
         from mlgen.site import Site
 
-        typed("site", given["site"], Site, "mlgen.site_options()")
+        typed("site", given["site"], Site, "mlgen.site_options().site")
     if given["target"]:
         from mlgen.variants.gitops import tool
 
