@@ -1,4 +1,4 @@
-"""The dashboard reads what the supervisor and kube-state-metrics offer, and Prometheus finds both."""
+"""The dashboard reads what a supervisor serves, and Prometheus finds each supervisor."""
 
 import json
 import re
@@ -80,18 +80,18 @@ def test_every_variable_in_a_query_exists():
 
 
 def test_all_panels_show_the_same_state_of_a_job():
-    states = {target["expr"] for p in PANELS for target in p["targets"] if target["refId"] == "state"}
-    (state,) = {query.removeprefix('count_values("state", ').rstrip(")") for query in states}
-
-    codes = re.findall(r'(\d) \* mlgen_job_condition\{condition="(\w+)"', state)
-    names = {"1": "Waiting", **dict(codes)}
-    by_state, table = (next(p for p in PANELS if p["title"] == t) for t in ("Jobs by state", "Jobs"))
+    by_state, table = (each for each in PANELS if each["targets"][0]["refId"] == "state")
+    counted, state = (each["targets"][0]["expr"] for each in (by_state, table))
     labels = {
         each["matcher"]["options"]: each["properties"][0]["value"]
         for each in by_state["fieldConfig"]["overrides"]
     }
     (mapping,) = table["fieldConfig"]["overrides"][0]["properties"][0]["value"]
-    assert names == labels == {code: each["text"] for code, each in mapping["options"].items()}
+    texts = {code: each["text"] for code, each in mapping["options"].items()}
+    codes = re.findall(r'(\d) \* mlgen_job_condition\{condition="(\w+)"', state)
+
+    assert counted == f'count_values("state", {state})'
+    assert {"1": "Waiting", **dict(codes)} == labels == texts
 
 
 def test_the_labels_that_kube_state_metrics_must_give_are_those_of_jobs_and_pods():
