@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from mlgen.checks.pods import WORKLOADS
 from mlgen.jobfile.model import RoleSpec, Scheduling, TrainingJob
@@ -29,6 +29,7 @@ from mlgen.objects.labels import (
 )
 from mlgen.problems import MlgenError, Problem
 from mlgen.result import Rendered
+from mlgen.runtime import status
 from mlgen.runtime.cluster import SIDECAR
 from mlgen.runtime.plan import Plan, Workload
 from mlgen.topology import INDEX_NAME, Hosts, Role, Topology, Wait
@@ -150,6 +151,8 @@ def name_of(item: Object) -> str:
 def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
     """Return a job from its objects in the cluster; None if they are only pods or other objects.
 
+    Without the plan of its supervisor, only the workloads that exist are known.
+
     Raises:
         ClusterError: the plan of the supervisor cannot be read.
     """
@@ -161,11 +164,16 @@ def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
     }
     if not live and not plan:
         return _ended(name, own)
+    supervised = bool(plan) or any(map(is_supervisor, own))
     workloads = plan.workloads if plan else tuple(map(_workload, live.values()))
     counts = Counter(item.role for item in workloads)
     hosts = {f"{name}-{role}-": role for role in counts}
     hosts |= {f"{item.name}-": item.role for item in workloads}
-    deciding = plan.deciding if plan else [each for each in live if DECIDES in _labels(live[each])]
+    labelled = [each for each in live if DECIDES in _labels(live[each])]
+    # If several workloads decide together, only the supervisor's Job has the label.
+    ending = [each for each in live if live[each]["kind"] == "Job"]
+    deciding = plan.deciding if plan else labelled or ending or [*live]
+    decides: Literal["one", "all"] = "all" if supervised and not labelled else "one"
     roles = [
         replace(
             _role(name, item, live.get(item.name), counts, hosts), decides=item.name in deciding
@@ -173,8 +181,8 @@ def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
         for item in workloads
     ]
     some = next(iter(live.values()), own[0])
-    labelled = (each for item in live.values() for each in (item, item["spec"]["template"]))
-    queue = next(filter(None, (_labels(each).get(KUEUE_QUEUE) for each in labelled)), None)
+    queued = (each for item in live.values() for each in (item, item["spec"]["template"]))
+    queue = next(filter(None, (_labels(each).get(KUEUE_QUEUE) for each in queued)), None)
     job = TrainingJob(
         name,
         _labels(some).get("app.kubernetes.io/name", ""),
@@ -182,14 +190,14 @@ def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
         namespace=some["metadata"].get("namespace"),
         scheduling=Scheduling(gang="kueue", queue=queue) if queue else Scheduling(),
     )
-    topology = Topology(job, tuple(roles), supervised=bool(plan))
+    topology = Topology(job, tuple(roles), supervised=supervised, decides=decides)
     return LiveJob(name, job.namespace, topology, own, plan or supervisor.plan(topology, own))
 
 
 def _ended(name: str, own: Sequence[Object]) -> LiveJob | None:
     """Return a job whose workloads were deleted after its end; None without a record of its end."""
-    record = next((each for each in own if each["metadata"]["name"] == status_name(name)), None)
-    if not record:
+    record = next((each for each in own if each["metadata"]["name"] == status_name(name)), {})
+    if status.stored(record.get("data") or {}).get("phase") != "Ended":
         return None
     framework = _labels(record).get("app.kubernetes.io/name", "")
     job = TrainingJob(name, framework, {}, namespace=record["metadata"].get("namespace"))

@@ -379,12 +379,10 @@ def _record(snapshot: Snapshot) -> status.State | None:
     """
     data, deciding = snapshot.seen.status, snapshot.seen.workloads[snapshot.plan.deciding[0]]
     uid = deciding["metadata"]["uid"] if deciding else ""
-    is_there = bool(snapshot.supervisor or uid)
-    run = snapshot.plan.run if is_there else str(status.stored(data).get("run", ""))
-    if not status.is_stored(data, run, uid):
-        return None
-    record = status.load(data, run, uid)
-    return record if is_there or record.phase == "Ended" else None
+    if snapshot.supervisor or uid:
+        return status.recorded(data, snapshot.plan.run, uid)
+    record = status.recorded(data, None)
+    return record if record and record.phase == "Ended" else None
 
 
 def _phase(snapshot: Snapshot, record: status.State | None) -> JobPhase:
