@@ -163,7 +163,7 @@ def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
         if item["kind"] in WORKLOADS and _labels(item).get(ROLE) not in (None, supervisor.NAME)
     }
     if not live and not plan:
-        return _ended(name, own)
+        return _remaining(name, own)
     supervised = bool(plan) or any(map(is_supervisor, own))
     workloads = plan.workloads if plan else tuple(map(_workload, live.values()))
     counts = Counter(item.role for item in workloads)
@@ -194,13 +194,18 @@ def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
     return LiveJob(name, job.namespace, topology, own, plan or supervisor.plan(topology, own))
 
 
-def _ended(name: str, own: Sequence[Object]) -> LiveJob | None:
-    """Return a job whose workloads were deleted after its end; None without a record of its end."""
+def _remaining(name: str, own: Sequence[Object]) -> LiveJob | None:
+    """Return a job whose workloads were deleted, if its supervisor or a record of its end remains.
+
+    None for other objects.
+    """
     record = next((each for each in own if each["metadata"]["name"] == status_name(name)), {})
-    if status.stored(record.get("data") or {}).get("phase") != "Ended":
+    is_over = status.stored(record.get("data") or {}).get("phase") == "Ended"
+    some = next(filter(is_supervisor, own), record if is_over else None)
+    if not some:
         return None
-    framework = _labels(record).get("app.kubernetes.io/name", "")
-    job = TrainingJob(name, framework, {}, namespace=record["metadata"].get("namespace"))
+    framework = _labels(some).get("app.kubernetes.io/name", "")
+    job = TrainingJob(name, framework, {}, namespace=some["metadata"].get("namespace"))
     plan = Plan(name, (supervisor.own_name(job),))
     return LiveJob(name, job.namespace, Topology(job, (), supervised=True), own, plan)
 

@@ -7,7 +7,7 @@ get --raw` passes a list on as it is. Without that, kubectl reads and writes eac
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -120,8 +120,8 @@ def jobs(
         for item in _objects(kubectl, pool, space, selector, tell):
             found[_key(item)].append(item)
         now = time.time()
-        pairs = [_pair(name, found[space, name], now) for space, name in sorted(found)]
-        return _placed(kubectl, pool, [pair for pair in pairs if pair])
+        shown = [summary(name, found[space, name], now) for space, name in sorted(found)]
+        return _placed(kubectl, pool, list(filter(None, shown)), found)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # after a signal, kubectl may still run
 
@@ -170,11 +170,7 @@ def _objects(
     return [*workloads, *sets, *(item for item in records if part_of(item) == "status")]
 
 
-Pair = tuple[JobSummary, set[str]]
-"""A job, and the names and UIDs by which Kueue's Workload refers to it."""
-
-
-def _pair(name: str, own: Sequence[Object], now: float) -> Pair | None:
+def summary(name: str, own: Sequence[Object], now: float) -> JobSummary | None:
     """Return a job from its objects; None if they show no job."""
     job = by_name(name, own)
     taken = snapshot(job, own, now) if job else None
@@ -183,7 +179,7 @@ def _pair(name: str, own: Sequence[Object], now: float) -> Pair | None:
     found, scheduling = state(taken), job.topology.job.scheduling
     annotations = (each["metadata"].get("annotations") or {} for each in own)
     created = (seconds(each["metadata"]["creationTimestamp"]) for each in own)
-    summary = JobSummary(
+    return JobSummary(
         name,
         found.namespace,
         found.phase,
@@ -191,7 +187,7 @@ def _pair(name: str, own: Sequence[Object], now: float) -> Pair | None:
         found.created or min(created),
         found.restarts,
         found.progress.progress if found.progress else None,
-        found.progress.left if found.progress else None,
+        found.progress.left if found.progress and not found.ended else None,
         _gpus(job),
         scheduling.queue or "",
         framework=job.topology.job.framework,
@@ -200,7 +196,6 @@ def _pair(name: str, own: Sequence[Object], now: float) -> Pair | None:
         message=found.message,
         code=found.code,
     )
-    return summary, {name, *(each["metadata"]["uid"] for each in own)}
 
 
 def _gpus(job: LiveJob) -> int:
@@ -217,18 +212,24 @@ def _gpus(job: LiveJob) -> int:
     return total
 
 
-def _placed(kubectl: Kubectl, pool: ThreadPoolExecutor, pairs: Sequence[Pair]) -> list[JobSummary]:
+def _placed(
+    kubectl: Kubectl,
+    pool: ThreadPoolExecutor,
+    jobs: Sequence[JobSummary],
+    objects: Mapping[tuple[str, str], Sequence[Object]],
+) -> list[JobSummary]:
     """Return the jobs with their positions in queues, with one request for each queue."""
-    waiting = [job for job, _ in pairs if job.queue and job.phase in WAITING]
+    waiting = [job for job in jobs if job.queue and job.phase in WAITING]
     queues = [*dict.fromkeys((job.namespace, job.queue) for job in waiting)]
     read = pool.map(lambda queue: _positions(kubectl, *queue), queues)
     found = dict(zip(queues, read, strict=True))
-    placed = []
-    for job, names in pairs:
-        places = found.get((job.namespace, job.queue), {}) if job.phase in WAITING else {}
+    placed = {}
+    for job in waiting:
+        places, own = found[job.namespace, job.queue], objects[job.namespace, job.name]
+        names = (job.name, *(item["metadata"]["uid"] for item in own))
         position = next((places[each] for each in names if each in places), None)
-        placed.append(replace(job, position=position) if position else job)
-    return placed
+        placed[job] = replace(job, position=position)
+    return [placed.get(job, job) for job in jobs]
 
 
 def _positions(kubectl: Kubectl, namespace: str, queue: str) -> dict[str, int]:
@@ -261,7 +262,9 @@ def poll(
         found = {
             (job.namespace, job.name): job for job in patiently(kubectl, lambda: read(once), tell)
         }
-        gone = [replace(before[key], phase="NotFound") for key in before if key not in found]
+        gone = [
+            replace(before[key], phase="NotFound", message="") for key in before if key not in found
+        ]
         yield [*found.values(), *gone]
         before = found
         sleep(PAUSE)
@@ -302,7 +305,8 @@ def line(job: JobSummary) -> str:
 
     Progress is rounded down to 10 %.
     """
-    done = "" if job.ended or job.progress is None else f"{job.progress // 10 * 10}% done"
+    is_over = job.ended or job.phase == "NotFound"
+    done = "" if is_over or job.progress is None else f"{job.progress // 10 * 10}% done"
     queue = _place(job) if job.position else ""
     parts = (f"{job.namespace}/{job.name}: {job.phase}", job.message, queue, done)
     return ", ".join(filter(None, parts))

@@ -18,7 +18,14 @@ from mlgen.live.job import LiveJob, read
 from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.reasons import Reason, shortened
 from mlgen.objects import supervisor
-from mlgen.objects.labels import JOB, SUPERVISES, status_name, workload_name
+from mlgen.objects.labels import (
+    JOB,
+    SUPERVISES,
+    SUPERVISOR,
+    WAITS,
+    status_name,
+    workload_name,
+)
 from mlgen.runtime import answers, cluster, progress, status
 from mlgen.runtime.cluster import ENDS, ending, is_suspended
 from mlgen.runtime.failures import failures, first
@@ -353,6 +360,8 @@ def state(snapshot: Snapshot) -> JobState:
     phase, since, message, code = _phase(snapshot, record)
     workloads = [snapshot.seen.workloads[item.name] for item in snapshot.plan.workloads]
     created = [seconds(each["metadata"]["creationTimestamp"]) for each in workloads if each]
+    if any(map(cluster.is_deleted, filter(None, snapshot.seen.workloads.values()))):
+        message = "; ".join(filter(None, ("Terminating", message)))
     missing = () if phase in ENDED else snapshot.missing
     pods = reasons_of_pods(snapshot)
     return JobState(
@@ -428,9 +437,9 @@ def _progress(snapshot: Snapshot) -> ProgressState | None:
 
 
 def _is_held(snapshot: Snapshot) -> bool:
-    """Return whether a deciding role is held until another role has started or ended."""
-    items = [item for item in snapshot.plan.workloads if item.name in snapshot.plan.deciding]
-    return any(snapshot.plan.waits(item) for item in items)
+    """Return whether a deciding Job is held until another role has started or ended."""
+    deciding = (snapshot.seen.workloads[name] for name in snapshot.plan.deciding)
+    return any(each and each["metadata"]["annotations"][SUPERVISOR] == WAITS for each in deciding)
 
 
 def _end_of_jobs(snapshot: Snapshot) -> JobPhase | None:

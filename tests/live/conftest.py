@@ -8,12 +8,13 @@ import json
 import re
 import time
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from click.testing import CliRunner
 
 from mlgen.cli import main
-from mlgen.live import delete, logs, watch
+from mlgen.live import delete, listing, logs, watch
 from mlgen.live.kubectl import Kubectl, Outcome, failure
 
 HERE = Path(__file__).parent
@@ -26,6 +27,21 @@ def recording(name):
 def printed(objects):
     """kubectl's output for objects with `-o json`."""
     return json.dumps({"kind": "List", "items": objects})
+
+
+LIST = re.compile(r"/apis?(?:/\w+)?/v1(?:/namespaces/([\w-]+))?/(\w+)\?labelSelector=(.+)")
+"""The path of a list: a namespace or None, a resource, and a label selector."""
+
+
+def matches(labels, selector):
+    """Whether labels match a selector of these forms: a, !a, a=b, a!=b."""
+    for word in selector.split(","):
+        name, operator, value = re.fullmatch("(!?[^!=]+)(!?=)?(.*)", word).groups()
+        if operator is None and (name.lstrip("!") in labels) == name.startswith("!"):
+            return False
+        if operator and (labels.get(name) == value) == operator.startswith("!"):
+            return False
+    return True
 
 
 class Cluster:
@@ -67,7 +83,7 @@ class Cluster:
                 return found if isinstance(found, Outcome) else Outcome(0, printed(found), "")
         return Outcome(0, self._text(words, stdin), "")
 
-    def _text(self, words, stdin):
+    def _text(self, words, stdin):  # noqa: PLR0911 - one for each command
         if words[0] == "delete":
             self.deleted += json.loads(stdin)["items"]
             names = {(item["kind"], item["metadata"]["name"]) for item in self.deleted}
@@ -83,8 +99,10 @@ class Cluster:
             asked = {(i["kind"], i["metadata"]["name"]) for i in json.loads(stdin)["items"]}
             objects = [i for i in self.objects if (i["kind"], i["metadata"]["name"]) in asked]
             return printed(objects)
-        if words[1] == "events":
-            return printed(self.events)
+        if words[1] == "--raw":
+            return self._listed(words[2])
+        if words[1] in ("view", "events"):
+            return printed(self.events) if words[1] == "events" else "vision"
         if "-l" in words:
             objects = self._selected(words[words.index("-l") + 1])
             if words[-1] != "name":
@@ -101,6 +119,18 @@ class Cluster:
             for item in self.objects
             if (item["metadata"].get("labels") or {}).get(key) in values
         ]
+
+    def _listed(self, path):
+        """Return a list as the API server does: its items have no kind."""
+        space, resource, selector = LIST.fullmatch(unquote(path)).groups()
+        found = [
+            {name: value for name, value in item.items() if name not in ("apiVersion", "kind")}
+            for item in self.objects
+            if f"{item['kind'].lower()}s" == resource
+            and space in (None, item["metadata"]["namespace"])
+            and matches(item["metadata"].get("labels") or {}, selector)
+        ]
+        return json.dumps({"kind": "AnyList", "metadata": {}, "items": found})
 
     def _reviewed(self, item):
         asked = item["spec"]["resourceAttributes"]
@@ -132,7 +162,7 @@ def cluster(monkeypatch):
     monkeypatch.chdir(HERE / "jobs")
     monkeypatch.setattr(Kubectl, "outcome", fake.outcome)
     monkeypatch.setattr(Kubectl, "lines", fake.lines)
-    for module in (delete, logs, watch):
+    for module in (delete, listing, logs, watch):
         monkeypatch.setattr(module, "sleep", fake.sleep)
     real = time.time
     monkeypatch.setattr(time, "time", lambda: getattr(fake, "now", real()))
