@@ -1,10 +1,11 @@
-"""The commands doctor, status, logs, wait and delete, which run kubectl, and ssh-secret."""
+"""The commands doctor, list, status, logs, wait and delete, which run kubectl, and ssh-secret."""
 
 import json
 import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -39,7 +40,9 @@ from mlgen.output.terminal import safe
 if TYPE_CHECKING:
     from mlgen.client import Cluster
     from mlgen.live.apply import Applied
+    from mlgen.live.listing import JobSummary
     from mlgen.live.state import JobState
+    from mlgen.live.watch import Tell
     from mlgen.result import Rendered, Result
 
 
@@ -47,7 +50,9 @@ def _cluster(values: dict[str, Any]) -> "Cluster":
     """Return the cluster with the --context, --kubeconfig and --namespace of the command."""
     from mlgen.client import Cluster
 
-    return Cluster(namespace=values.get("namespace"), kubectl=chosen_kubectl(), tell=_tell)
+    config = site()
+    namespace = values.get("namespace") or (config.namespace if config else None)
+    return Cluster(namespace=namespace, kubectl=chosen_kubectl(), tell=_tell)
 
 
 def _rendered(files: Sequence[str], values: dict[str, Any]) -> "Result":
@@ -90,6 +95,17 @@ def _missing(jobs: "Sequence[Rendered | str]", states: "Sequence[JobState]") -> 
     missing = [pair for pair in zip(files, states, strict=True) if pair[1].phase == "NotFound"]
     report(not_found(file, state, options) for file, state in missing)
     return bool(missing)
+
+
+def _is_screen() -> bool:
+    """Return whether stdout is a terminal that can redraw lines."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _has_color() -> bool:
+    """Return whether a terminal shows colors."""
+    plain = click.get_current_context().meta["mlgen.color"] == "never"
+    return not (plain or os.environ.get("NO_COLOR"))
 
 
 def _roles(_incomplete: str, files: tuple[str, ...]) -> Iterable[str]:
@@ -257,6 +273,93 @@ def _then(
         _exit_as(cluster, jobs)
 
 
+@click.command("list", cls=Command)
+@click.option(
+    "-A", "--all-namespaces", "everywhere", is_flag=True, help="List the jobs of all namespaces."
+)
+@click.option(
+    "-n",
+    "--namespace",
+    callback=parsed(names.namespace),
+    help="List the jobs of this namespace. Default: that of mlgen.toml or of kubectl's context.",
+)
+@click.option(
+    "-l",
+    "--selector",
+    default="",
+    metavar="SELECTOR",
+    help="List the jobs with these labels, as for kubectl: team=vision,tier!=test.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["wide", "json", "name"]),
+    help="Print more columns, a JSON list with one object for each job, or names.",
+)
+@click.option(
+    "-w",
+    "--watch",
+    is_flag=True,
+    help="Show a live table until Ctrl-C. Without a terminal, print a line for each change.",
+)
+@kubectl
+@no_config
+@reporting
+def ls(
+    *, everywhere: bool, namespace: str | None, selector: str, form: str | None, watch: bool
+) -> None:
+    """List the jobs in the cluster.
+
+    For each job, print its state, the restarts by its supervisor, its progress, the GPUs that its
+    replicas request, its position in the queue of Kueue, and its owner: the annotation
+    mlgen.dev/owner. -o wide also prints how long the state holds, the estimated time left, ready
+    replicas and a message.
+
+    \b
+    Examples:
+      mlgen list                              # in the namespace of kubectl's context
+      mlgen list -A -o wide
+      mlgen list -l team=vision --watch
+      mlgen wait $(mlgen list -o name)        # until all of them have ended
+      mlgen list -o json | jq '.[] | select(.phase == "Failed").name'
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.live import listing
+    from mlgen.live import watch as watching
+
+    if watch and form in ("json", "name"):
+        raise click.UsageError(f"--watch and -o {form} are mutually exclusive")
+    if everywhere and namespace:
+        raise click.UsageError("--all-namespaces and --namespace are mutually exclusive")
+    cluster = _cluster({"namespace": namespace})
+    page = partial(listing.page, everywhere=everywhere, wide=form == "wide")
+
+    def read(tell: "Tell") -> "list[JobSummary]":
+        cluster.tell = tell
+        return cluster.jobs(selector=selector, all_namespaces=everywhere)
+
+    if watch and _is_screen():
+        screen = watching.Screen(sys.stdout, page, color=_has_color())
+        checked(lambda: screen.show(listing.poll(cluster.kubectl, read, screen.tell)))
+    elif watch:
+        looks = listing.poll(cluster.kubectl, read, _tell)
+        checked(lambda: watching.print_changes(looks, _print, listing.line))
+    else:
+        found = checked(lambda: read(_tell))
+        if form == "json":
+            _print(json.dumps(watching.documents(found), indent=2))
+        elif form == "name":
+            _print(*(f"{job.namespace}/{job.name}" for job in found))
+        elif found:
+            _print(page(found, time.time()))
+        else:
+            where = "any namespace" if everywhere else f"namespace {cluster.namespace}"
+            where = (
+                where if cluster.namespace or everywhere else "the namespace of kubectl's context"
+            )
+            _tell(f"no jobs in {where}")
+
+
 @click.command("status", cls=Command)
 @files
 @click.option(
@@ -314,13 +417,13 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
             _print(json.dumps(watching.documents(states), indent=2))
         elif present:
             _print(watching.page(present, time.time()))
-    elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        plain = click.get_current_context().meta["mlgen.color"] == "never"
-        screen = watching.Screen(sys.stdout, color=not (plain or os.environ.get("NO_COLOR")))
+    elif _is_screen():
+        screen = watching.Screen(sys.stdout, watching.page, color=_has_color())
         cluster.tell = screen.tell
         states = checked(lambda: screen.show(cluster.poll(jobs)))
     else:
-        states = checked(lambda: watching.print_changes(cluster.poll(jobs), _print))
+        looks = cluster.poll(jobs)
+        states = checked(lambda: watching.print_changes(looks, _print, watching.line))
     if _missing(jobs, states):
         sys.exit(1)
 

@@ -18,7 +18,14 @@ from mlgen.live.job import LiveJob, read
 from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.reasons import Reason, shortened
 from mlgen.objects import supervisor
-from mlgen.objects.labels import JOB, SUPERVISES, status_name, workload_name
+from mlgen.objects.labels import (
+    JOB,
+    SUPERVISES,
+    SUPERVISOR,
+    WAITS,
+    status_name,
+    workload_name,
+)
 from mlgen.runtime import answers, cluster, progress, status
 from mlgen.runtime.cluster import ENDS, ending, is_suspended
 from mlgen.runtime.failures import failures, first
@@ -358,6 +365,8 @@ def state(snapshot: Snapshot) -> JobState:
     phase, since, message, code = _phase(snapshot, record)
     workloads = [snapshot.seen.workloads[item.name] for item in snapshot.plan.workloads]
     created = [seconds(each["metadata"]["creationTimestamp"]) for each in workloads if each]
+    if any(map(cluster.is_deleted, filter(None, snapshot.seen.workloads.values()))):
+        message = "; ".join(filter(None, ("Terminating", message)))
     missing = () if phase in ENDED else snapshot.missing
     pods = reasons_of_pods(snapshot)
     return JobState(
@@ -384,12 +393,10 @@ def _record(snapshot: Snapshot) -> status.State | None:
     """
     data, deciding = snapshot.seen.status, snapshot.seen.workloads[snapshot.plan.deciding[0]]
     uid = deciding["metadata"]["uid"] if deciding else ""
-    is_there = bool(snapshot.supervisor or uid)
-    run = snapshot.plan.run if is_there else str(status.stored(data).get("run", ""))
-    if not status.is_stored(data, run, uid):
-        return None
-    record = status.load(data, run, uid)
-    return record if is_there or record.phase == "Ended" else None
+    if snapshot.supervisor or uid:
+        return status.recorded(data, snapshot.plan.run, uid)
+    record = status.recorded(data, None)
+    return record if record and record.phase == "Ended" else None
 
 
 def _phase(snapshot: Snapshot, record: status.State | None) -> JobPhase:
@@ -435,9 +442,9 @@ def _progress(snapshot: Snapshot) -> ProgressState | None:
 
 
 def _is_held(snapshot: Snapshot) -> bool:
-    """Return whether a deciding role is held until another role has started or ended."""
-    items = [item for item in snapshot.plan.workloads if item.name in snapshot.plan.deciding]
-    return any(snapshot.plan.waits(item) for item in items)
+    """Return whether a deciding Job is held until another role has started or ended."""
+    deciding = (snapshot.seen.workloads[name] for name in snapshot.plan.deciding)
+    return any(each and each["metadata"]["annotations"][SUPERVISOR] == WAITS for each in deciding)
 
 
 def _end_of_jobs(snapshot: Snapshot) -> JobPhase | None:

@@ -404,7 +404,7 @@ def test_on_a_terminal_watch_is_a_live_table(cluster, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setenv("COLUMNS", "150")
     monkeypatch.setenv("LINES", "40")
-    screen = watch.Screen(stream, color=True)
+    screen = watch.Screen(stream, watch.page, color=True)
     found = watch.poll(Kubectl(), live_jobs("ddp.yaml"), screen.tell)
 
     (last,) = screen.show(found)
@@ -422,7 +422,7 @@ def test_a_small_terminal_shows_what_fits_and_the_end_in_full(cluster, monkeypat
     stream = io.StringIO()
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setenv("LINES", "6")
-    screen = watch.Screen(stream, color=False)
+    screen = watch.Screen(stream, watch.page, color=False)
     (state,) = states("waiting")
 
     def found():
