@@ -13,12 +13,14 @@ import click
 from mlgen.cli._options import (
     FILE,
     Command,
+    all_namespaces,
     as_jobset,
     chosen_kubectl,
     completed,
     duration,
     files,
     is_name,
+    jobs_or_names,
     kubectl,
     namespace,
     no_config,
@@ -27,6 +29,7 @@ from mlgen.cli._options import (
     parsed,
     rendering,
     reporting,
+    selector,
     settings,
     site,
     strict,
@@ -66,11 +69,22 @@ def _rendered(files: Sequence[str], values: dict[str, Any]) -> "Result":
     return result
 
 
-def _jobs(words: Sequence[str], values: dict[str, Any]) -> "list[Rendered | str]":
+def _jobs(
+    cluster: "Cluster", words: Sequence[str], values: dict[str, Any]
+) -> "list[Rendered | str]":
     """Return the jobs of files, then names. Exit as `_rendered` does.
 
-    A word that is no file is a name, or a namespace and a name.
+    A word that is no file is a name, or a namespace and a name. Without words, --selector or
+    --all-namespaces selects jobs in the cluster.
     """
+    selector, everywhere = values.pop("selector", ""), values.pop("everywhere", False)
+    if bool(words) == bool(selector or everywhere):
+        raise click.UsageError("expected FILES or NAMES, or --selector or --all-namespaces")
+    if not words:
+        listed = checked(lambda: cluster.jobs(selector=selector, all_namespaces=everywhere))
+        if not listed:
+            raise click.ClickException("no job in the cluster matches")
+        return [f"{job.namespace}/{job.name}" for job in listed]
     files = [word for word in words if not is_name(word)]
     names = [word for word in words if is_name(word)]
     return [*(_rendered(files, values).jobs if files else ()), *names]
@@ -274,22 +288,9 @@ def _then(
 
 
 @click.command("list", cls=Command)
-@click.option(
-    "-A", "--all-namespaces", "everywhere", is_flag=True, help="List the jobs of all namespaces."
-)
-@click.option(
-    "-n",
-    "--namespace",
-    callback=parsed(names.namespace),
-    help="List the jobs of this namespace. Default: that of mlgen.toml or of kubectl's context.",
-)
-@click.option(
-    "-l",
-    "--selector",
-    default="",
-    metavar="SELECTOR",
-    help="List the jobs with these labels, as for kubectl: team=vision,tier!=test.",
-)
+@all_namespaces
+@namespace
+@selector
 @click.option(
     "-o",
     "--output",
@@ -361,7 +362,7 @@ def ls(
 
 
 @click.command("status", cls=Command)
-@files
+@jobs_or_names
 @click.option(
     "-w",
     "--watch",
@@ -383,11 +384,12 @@ def ls(
 @as_jobset
 @reporting
 def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> None:
-    """Show the state of the jobs in FILES.
+    """Show the state of jobs.
 
-    For each job, print its state, its progress, its conditions and the replicas of each role. For
+    A job is a FILE, with the same options as for mlgen render, or the NAME of a job in the cluster,
+    or NAMESPACE/NAME. For each job, print its state, its progress, its conditions and the replicas of each role. For
     pods that do not run, print the reason: missing peers, scheduling, image pull errors or exit
-    codes. Use the same options as for mlgen render.
+    codes.
 
     The progress requires runPolicy.progress in the job file.
 
@@ -400,16 +402,17 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
 
     \b
     Examples:
-      mlgen status job.yaml           # conditions, roles, pods that do not run
-      mlgen status job.yaml --watch   # until training has ended
-      mlgen status jobs/ -n vision    # all jobs in a folder
-      mlgen status job.yaml -o json | jq '.[0].progress'
+      mlgen status bert                # conditions, roles, pods that do not run
+      mlgen status job.yaml --watch    # until training has ended
+      mlgen status -l team=vision -A   # of all namespaces
+      mlgen status bert -o json | jq '.[0].progress'
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live import watch as watching
 
     if watch and form == "json":
         raise click.UsageError("--watch and -o json are mutually exclusive")
-    cluster, jobs = _cluster(values), _jobs(files, values)
+    cluster = _cluster(values)
+    jobs = _jobs(cluster, files, values)
     if not watch:
         states = checked(lambda: cluster.states(jobs))
         present = [each for each in states if each.phase != "NotFound"]
@@ -429,7 +432,7 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
 
 
 @click.command("logs", cls=Command)
-@click.argument("file", type=FILE)
+@click.argument("file", type=FILE, metavar="FILE|NAME")
 @click.option("--job", help="Select this job, if FILE contains several.")
 @click.option(
     "--rank",
@@ -509,7 +512,8 @@ def logs(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--index requires --role")
     if follow and previous:
         raise click.UsageError("--follow and --previous are mutually exclusive")
-    cluster, words = _cluster(values), _jobs([file], values)
+    cluster = _cluster(values)
+    words = _jobs(cluster, [file], values)
     found = checked(lambda: find_job(cluster.live(words), job))
     replica = checked(lambda: find_replica(found, rank, role, index))
     lines, options = -1 if tail is None else tail, tuple(written_options())
@@ -521,7 +525,7 @@ def logs(  # noqa: PLR0913 - one for each option
 
 
 @click.command("wait", cls=Command)
-@files
+@jobs_or_names
 @click.option(
     "--timeout",
     show_default="no limit",
@@ -534,9 +538,9 @@ def logs(  # noqa: PLR0913 - one for each option
 @as_jobset
 @reporting
 def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> None:
-    """Wait until the jobs in FILES have ended.
+    """Wait until jobs have ended.
 
-    Print each change of a job's state on stderr.
+    A job is a FILE or a NAME, as for mlgen status. Print each change of a job's state on stderr.
 
     \b
     Exit status:
@@ -547,11 +551,12 @@ def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> Non
 
     \b
     Examples:
-      mlgen wait job.yaml                    # exits with the code of training
+      mlgen wait bert                        # exits with the code of training
       mlgen wait job.yaml --timeout 8h       # exits with 124 after 8 hours
       mlgen wait jobs/ && mlgen delete jobs/ --yes
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    cluster, jobs = _cluster(values), _jobs(files, values)
+    cluster = _cluster(values)
+    jobs = _jobs(cluster, files, values)
     _exit_as(cluster, jobs, timeout)
 
 
@@ -570,7 +575,7 @@ def _exit_as(
 
 
 @click.command("delete", cls=Command)
-@files
+@jobs_or_names
 @click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")
 @click.option(
     "--dry-run",
@@ -590,17 +595,17 @@ def _exit_as(
 def delete(
     files: tuple[str, ...], *, yes: bool, dry_run: bool, claims: bool, **values: Any
 ) -> None:
-    """Delete the objects of the jobs in FILES.
+    """Delete the objects of jobs.
 
-    Delete the rendered objects and the status ConfigMap, and wait until the pods have ended. Keep
-    PersistentVolumeClaims, other objects in FILES, and objects with the same name that do not
-    belong to the job. Without a terminal, --yes is required.
+    A job is a FILE or a NAME, as for mlgen status. Delete its objects and the status ConfigMap, and
+    wait until the pods have ended. Keep PersistentVolumeClaims, other objects in FILES, and objects
+    with the same name that do not belong to the job. Without a terminal, --yes is required.
 
     \b
     Examples:
-      mlgen delete job.yaml             # lists the objects, and prompts
+      mlgen delete bert                 # lists the objects, and prompts
       mlgen delete job.yaml --yes       # in a script
-      mlgen delete job.yaml --dry-run   # only lists the objects
+      mlgen delete -l sweep=lr --dry-run
       mlgen delete job.yaml --claims    # including PersistentVolumeClaims and data
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.client import name_of
@@ -611,7 +616,8 @@ def delete(
         raise click.UsageError("not a terminal; add --yes or --dry-run")
     if asks and "-" in files:
         raise click.UsageError("--yes is required when a job is read from standard input")
-    cluster, jobs = _cluster(values), _jobs(files, values)
+    cluster = _cluster(values)
+    jobs = _jobs(cluster, files, values)
     found = checked(lambda: cluster.delete(*jobs, claims=claims, dry_run=True))
     for item in found.claims:
         _tell(f"{named(item)} is kept; to delete it with its data, use --claims")
