@@ -244,12 +244,17 @@ class World(Controllers, Sidecars):
         found = self.objects["Pod", pod]
         if self.is_lost(found):
             raise ApiError("dial tcp 10.0.0.5:10250: connect: connection refused", 500)
+        known = [*found["spec"]["containers"], *found["spec"].get("initContainers", ())]
+        if container not in [each["name"] for each in known]:
+            raise ApiError(f"container {container} is not valid for pod {pod}", 400)
         each = find_status(found, container)
+        what = f'container "{container}" in pod "{pod}"'
         last = "terminated" in each.get("lastState", {})
-        if not last and (previous or each.get("state", {}).keys() <= {"waiting"}):
-            what = "previous terminated " if previous else ""
-            raise ApiError(f'{what}container "{container}" in pod "{pod}" not found', 400)
-        count = each["restartCount"] - bool(previous)
+        if previous and not last:
+            raise ApiError(f"previous terminated {what} not found", 400)
+        if not last and each.get("state", {}).keys() <= {"waiting"}:
+            raise ApiError(f"{what} is waiting to start: ContainerCreating", 400)
+        count = each["restartCount"] - bool(previous or "waiting" in each["state"])
         lines = [f"{pod} run {count} line {number}\n" for number in range(100)]
         return "".join(lines[-int(limits["tailLines"]) :]).encode()[: int(limits["limitBytes"])]
 
