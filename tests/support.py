@@ -253,3 +253,11 @@ def printed(texts, options, form, **limit):
         result.add(outcome)
     result.walk.finish()
     return result
+
+
+def live_jobs(source):
+    """The jobs of a file, as the commands that read the cluster see them."""
+    from mlgen import validate
+    from mlgen.live.job import of_file
+
+    return [of_file(job) for job in validate(source).jobs]

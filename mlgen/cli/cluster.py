@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +33,7 @@ from mlgen.kubernetes import names
 from mlgen.output.terminal import safe
 
 if TYPE_CHECKING:
+    from mlgen.live.job import LiveJob
     from mlgen.live.kubectl import Kubectl
     from mlgen.live.state import JobState
     from mlgen.result import Rendered
@@ -44,7 +47,7 @@ def _cluster() -> "Kubectl":
     return Kubectl(context=meta["mlgen.context"], kubeconfig=meta["mlgen.kubeconfig"])
 
 
-def _jobs(files: Sequence[str], values: dict[str, Any]) -> "list[Rendered]":
+def _rendered(files: Sequence[str], values: dict[str, Any]) -> "list[Rendered]":
     """Return the rendered jobs of files. Exit if there is an error (1), or no job (2).
 
     Warnings are omitted, because `render` and `validate` print them.
@@ -53,6 +56,19 @@ def _jobs(files: Sequence[str], values: dict[str, Any]) -> "list[Rendered]":
     if not jobs:
         raise click.UsageError("no job found in FILES")
     return jobs
+
+
+def _jobs(words: Sequence[str], values: dict[str, Any]) -> "list[LiveJob]":
+    """Return the jobs of files, and the jobs in the cluster with a name. Exit as `_rendered` does.
+
+    A word that is no file is a name, or a namespace and a name.
+    """
+    from mlgen.live.job import named, of_file
+
+    files = [word for word in words if word == "-" or not is_name(word) or Path(word).exists()]
+    jobs = list(map(of_file, _rendered(files, values))) if files else []
+    names = [word for word in words if word not in files]
+    return jobs + (checked(lambda: named(_cluster(), names, values["namespace"])) if names else [])
 
 
 def _tell(text: str) -> None:
@@ -65,7 +81,7 @@ def _print(*lines: str) -> None:
     write_page("".join(f"{line}\n" for line in lines))
 
 
-def _missing(jobs: "Sequence[Rendered]", states: "Sequence[JobState]") -> bool:
+def _missing(jobs: "Sequence[LiveJob]", states: "Sequence[JobState]") -> bool:
     """Report the jobs that are not in the cluster. Return True if there are any."""
     from mlgen.live.logs import not_found
 
@@ -113,7 +129,7 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live.doctor import examine, has_missing, page
 
-    jobs = _jobs(files, values) if files else []
+    jobs = _rendered(files, values) if files else []
     sections = checked(lambda: examine(_cluster(), jobs, values["kube_version"]))
     write_page(page(sections))
     if has_missing(sections):
@@ -270,10 +286,10 @@ def logs(  # noqa: PLR0913 - one for each option
     if follow and previous:
         raise click.UsageError("--follow and --previous are mutually exclusive")
     jobs = _jobs([file], values)
-    rendered = checked(lambda: find_job(jobs, job))
-    replica = checked(lambda: find_replica(rendered, rank, role, index))
+    found = checked(lambda: find_job(jobs, job))
+    replica = checked(lambda: find_replica(found, rank, role, index))
     lines, options = -1 if tail is None else tail, tuple(written_options())
-    request = Request(rendered, replica, container, previous, lines, options)
+    request = Request(found, replica, container, previous, lines, options)
     if follow:
         checked(Follower(_cluster(), request, click.echo, _tell).run)
     else:
@@ -368,7 +384,7 @@ def delete(
     for item in found.foreign:
         _tell(f"{named(item)} is kept: its labels belong to another job")
     if not found.objects:
-        listed = ", ".join(job.job.name for job in jobs)
+        listed = ", ".join(job.name for job in jobs)
         _tell(f"nothing to delete: there are no objects of {listed}")
         return
     if not yes:
@@ -380,6 +396,11 @@ def delete(
         click.confirm(f"Delete {len(found.objects)} objects?", abort=True, err=True)
     checked(lambda: delete(kubectl, found.objects, _tell))
     _print(*(f"{named(item)} deleted" for item in found.objects))
+
+
+def is_name(word: str) -> bool:
+    """Return whether a word can be the name of a job, or a namespace and a name."""
+    return bool(re.fullmatch(rf"(?:{names.LABEL}/)?{names.LABEL}", word))
 
 
 def is_terminal() -> bool:

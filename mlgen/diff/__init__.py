@@ -16,7 +16,7 @@ from mlgen.diff.report import report
 from mlgen.documents.files import Text
 from mlgen.kubernetes.objects import Object, group_kind
 from mlgen.kubernetes.values import mapping, sequence
-from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
+from mlgen.live.kubectl import ClusterError, Kubectl, identity, listed
 from mlgen.problems import Collector, MlgenError
 from mlgen.result import Options, Output, Result
 
@@ -79,7 +79,7 @@ def _fetch(manifests: Iterable[Object]) -> list[Object]:
     try:
         words = ("get", "-f", "-", "--ignore-not-found")
         return Kubectl().objects(*words, stdin=listed(identities))
-    except KubectlError as error:
+    except ClusterError as error:
         (problem,) = error.problems
         hint = f"{problem.hint}, {ALTERNATIVE}"
         raise MlgenError([replace(problem, hint=hint)]) from None

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from mlgen.checks.pods import WORKLOADS
 from mlgen.kubernetes.objects import Object, is_built_in
 from mlgen.live import reasons
-from mlgen.live.kubectl import Kubectl, KubectlError, identity, listed
+from mlgen.live.job import LiveJob
+from mlgen.live.kubectl import ClusterError, Kubectl, identity, listed
 from mlgen.live.watch import Tell
 from mlgen.objects.labels import (
     INSTANCE,
@@ -19,7 +20,6 @@ from mlgen.objects.labels import (
 )
 from mlgen.objects.placement import is_group
 from mlgen.objects.supervisor import own_name
-from mlgen.result import Rendered
 
 CLAIM = "PersistentVolumeClaim"
 
@@ -46,7 +46,7 @@ class Deletion(NamedTuple):
     foreign: tuple[Object, ...] = ()
 
 
-def deletion(kubectl: Kubectl, jobs: Sequence[Rendered], *, claims: bool) -> Deletion:
+def deletion(kubectl: Kubectl, jobs: Sequence[LiveJob], *, claims: bool) -> Deletion:
     """Return the objects of the jobs that exist in the cluster.
 
     Args:
@@ -55,13 +55,13 @@ def deletion(kubectl: Kubectl, jobs: Sequence[Rendered], *, claims: bool) -> Del
         claims: True to delete their PersistentVolumeClaims and data as well.
 
     Raises:
-        KubectlError: kubectl is not installed, or fails.
+        ClusterError: kubectl is not installed, or fails.
     """
     own: list[Object] = []
     foreign: list[Object] = []
     # A job without a namespace is in the namespace of kubectl's context.
-    for namespace in dict.fromkeys(job.job.namespace for job in jobs):
-        members = [job for job in jobs if job.job.namespace == namespace]
+    for namespace in dict.fromkeys(job.namespace for job in jobs):
+        members = [job for job in jobs if job.namespace == namespace]
         expected = {_key(item): item for job in members for item in _expected(job)}
         for live in _live(kubectl, list(expected.values())):
             item = expected.get(_key(live))
@@ -76,7 +76,7 @@ def deletion(kubectl: Kubectl, jobs: Sequence[Rendered], *, claims: bool) -> Del
     )
 
 
-def _expected(job: Rendered) -> list[Object]:
+def _expected(job: LiveJob) -> list[Object]:
     """Return the objects of a job and its status ConfigMap, which a workflow may have written."""
     topology_job = job.topology.job
     status = metadata(topology_job, status_name(topology_job.name), "status")
@@ -119,13 +119,13 @@ def _live(kubectl: Kubectl, items: Sequence[Object]) -> list[Object]:
         if not is_built_in(item["apiVersion"]):
             try:
                 found += kubectl.objects(*words, stdin=listed([identity(item)]))
-            except KubectlError as error:
+            except ClusterError as error:
                 if "no matches for kind" not in error.message:
                     raise
     return found
 
 
-def _kueue_workloads(kubectl: Kubectl, job: Rendered) -> list[Object]:
+def _kueue_workloads(kubectl: Kubectl, job: LiveJob) -> list[Object]:
     """Return the Workload that Kueue created for the pods of a job, if they are a group.
 
     Kueue keeps deleted pods, and their quota, until they are replaced or the Workload is deleted
@@ -133,10 +133,10 @@ def _kueue_workloads(kubectl: Kubectl, job: Rendered) -> list[Object]:
     """
     if not is_group(job.topology):
         return []
-    words = ("get", reasons.WORKLOADS, job.job.name, "--ignore-not-found")
+    words = ("get", reasons.WORKLOADS, job.name, "--ignore-not-found")
     try:
-        found = kubectl.readable(*words, namespace=job.job.namespace) or ()
-    except KubectlError as error:
+        found = kubectl.readable(*words, namespace=job.namespace) or ()
+    except ClusterError as error:
         if "have a resource type" in error.message:
             return []
         raise
@@ -153,7 +153,7 @@ def delete(kubectl: Kubectl, objects: Sequence[Object], tell: Tell) -> None:
     """Delete objects in order, and wait until the pods of their jobs are gone.
 
     Raises:
-        KubectlError: kubectl fails.
+        ClusterError: kubectl fails.
     """
     words = ("delete", "-f", "-", "--ignore-not-found", "--wait=false")
     kubectl.text(*words, stdin=listed(map(identity, objects)))

@@ -25,7 +25,7 @@ from mlgen.kubernetes import quantity, references
 from mlgen.kubernetes.objects import Object, group_of
 from mlgen.kubernetes.versions import SUPPORTED, KubeVersion, parse
 from mlgen.live import reasons
-from mlgen.live.kubectl import CAUSES, NO_SERVER, Kubectl, KubectlError, failure, listed
+from mlgen.live.kubectl import CAUSES, NO_SERVER, ClusterError, Kubectl, failure, listed
 from mlgen.objects.placement import is_single_job
 from mlgen.output.manifests import file_argument
 from mlgen.output.terminal import columns, counted, named, some
@@ -146,13 +146,13 @@ def examine(kubectl: Kubectl, jobs: Sequence[Rendered], target: KubeVersion) -> 
         target: the version of Kubernetes that manifests are rendered for.
 
     Raises:
-        KubectlError: kubectl fails unexpectedly.
+        ClusterError: kubectl fails unexpectedly.
     """
     rows: list[Row] = []
     sections: list[Section] = [("the cluster", rows)]
     try:
         rows += versions(kubectl, target)
-    except KubectlError as error:
+    except ClusterError as error:
         if error.cause == "missing":
             rows.append(row("no kubectl", message=error.message))
         elif error.cause in NO_SERVER:
@@ -212,7 +212,7 @@ def versions(kubectl: Kubectl, target: KubeVersion) -> list[Row]:
     """Return the versions of kubectl and the API server, compared with `--kube-version`.
 
     Raises:
-        KubectlError: kubectl is not installed, or prints no JSON.
+        ClusterError: kubectl is not installed, or prints no JSON.
     """
     outcome = kubectl.outcome("version", "-o", "json")
     try:

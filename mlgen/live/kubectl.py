@@ -47,7 +47,7 @@ LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
 """Prefixes of klog lines: severity and month."""
 
 
-class KubectlError(MlgenError):
+class ClusterError(MlgenError):
     """kubectl failed. `cause` is a key of CAUSES."""
 
     def __init__(self, message: str, cause: str) -> None:
@@ -117,7 +117,7 @@ class Kubectl:
         """Run kubectl and return its exit status and output, after the first contact.
 
         Raises:
-            KubectlError: kubectl cannot be started, does not end by the deadline, or has never
+            ClusterError: kubectl cannot be started, does not end by the deadline, or has never
                 reached the API server.
         """
         self._contact()
@@ -125,7 +125,7 @@ class Kubectl:
         with self._started(*words, TIMEOUT, namespace=namespace) as process:
             outcome = _ended(process, timeout, stdin)
         if outcome is None:
-            raise KubectlError("the API server does not respond", "unreachable")
+            raise ClusterError("the API server does not respond", "unreachable")
         return outcome
 
     def _contact(self) -> None:
@@ -134,7 +134,7 @@ class Kubectl:
         Later requests may take longer, and are repeated while the server is unreachable.
 
         Raises:
-            KubectlError: kubectl cannot be started, or does not reach the API server.
+            ClusterError: kubectl cannot be started, or does not reach the API server.
         """
         if self.contacted.is_set():
             return
@@ -152,7 +152,7 @@ class Kubectl:
             reason = outcome.message if outcome else "it does not respond"
             cause = "no contact" if server else "no context"
             is_over = outcome is None and seconds < CONTACT_SECONDS  # the caller's deadline
-            raise KubectlError(f"{message}: {reason}", "unreachable" if is_over else cause)
+            raise ClusterError(f"{message}: {reason}", "unreachable" if is_over else cause)
 
     def _server(self) -> str:
         """Return the address of the API server and its context; "" if there is no context."""
@@ -170,7 +170,7 @@ class Kubectl:
         """Start kubectl, and stop it at the end if it still runs.
 
         Raises:
-            KubectlError: kubectl cannot be started.
+            ClusterError: kubectl cannot be started.
         """
         try:
             process = subprocess.Popen(  # noqa: S603 - kubectl from the user's PATH
@@ -182,7 +182,7 @@ class Kubectl:
                 errors="replace",
             )
         except OSError as error:
-            raise KubectlError(f"kubectl cannot be run: {error.strerror}", "missing") from None
+            raise ClusterError(f"kubectl cannot be run: {error.strerror}", "missing") from None
         with process:
             try:
                 yield process
@@ -196,7 +196,7 @@ class Kubectl:
         """Run kubectl and return its stdout.
 
         Raises:
-            KubectlError: kubectl is not installed, or fails.
+            ClusterError: kubectl is not installed, or fails.
         """
         outcome = self.outcome(*words, namespace=namespace, stdin=stdin)
         if outcome.status:
@@ -209,7 +209,7 @@ class Kubectl:
         """Run a command with `-o json` and return the printed objects; [] if there are none.
 
         Raises:
-            KubectlError: kubectl is not installed, or fails.
+            ClusterError: kubectl is not installed, or fails.
         """
         text = self.text(*words, "-o", "json", namespace=namespace, stdin=stdin)
         return parsed(text)
@@ -218,11 +218,11 @@ class Kubectl:
         """Return objects; None if the user may not read them.
 
         Raises:
-            KubectlError: kubectl is not installed, or fails for another reason.
+            ClusterError: kubectl is not installed, or fails for another reason.
         """
         try:
             return self.objects(*words, namespace=namespace)
-        except KubectlError as error:
+        except ClusterError as error:
             if error.cause != "forbidden":
                 raise
             return None
@@ -234,7 +234,7 @@ class Kubectl:
         kubectl does not notice that the node it reads from is lost.
 
         Raises:
-            KubectlError: kubectl is not installed, or failed (raised after the last line).
+            ClusterError: kubectl is not installed, or failed (raised after the last line).
         """
         self._contact()
         found: queue.Queue[str] = queue.Queue(maxsize=1000)
@@ -279,7 +279,7 @@ def parsed(text: str) -> list[Object]:
     """Return the objects in kubectl's JSON: concatenated objects, or a List.
 
     Raises:
-        KubectlError: it has another shape.
+        ClusterError: it has another shape.
     """
     objects: list[Object] = []
     while text := text.lstrip():
@@ -289,15 +289,15 @@ def parsed(text: str) -> list[Object]:
             if not all(isinstance(each, dict) for each in items):
                 raise TypeError("an item is no object")
         except (ValueError, TypeError, LookupError, RecursionError) as error:
-            raise KubectlError(f"kubectl printed no objects: {error!r}", "other") from None
+            raise ClusterError(f"kubectl printed no objects: {error!r}", "other") from None
         objects += items
         text = text[end:]
     return objects
 
 
-def failure(outcome: Outcome) -> KubectlError:
+def failure(outcome: Outcome) -> ClusterError:
     """Return the exception for a failed run."""
-    return KubectlError(f"kubectl failed: {outcome.message}", outcome.cause)
+    return ClusterError(f"kubectl failed: {outcome.message}", outcome.cause)
 
 
 def identity(item: Any) -> Object:

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
-from mlgen.live.kubectl import Kubectl, KubectlError
+from mlgen.live.job import LiveJob
+from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.reasons import FINE, WAIT, shortened
 from mlgen.live.state import Snapshot, reasons_of_pods, snapshots, state
 from mlgen.live.watch import PAUSE, Tell, patient_snapshots
 from mlgen.objects.labels import workload_name
 from mlgen.output.manifests import file_argument
 from mlgen.problems import MlgenError, Problem, choice
-from mlgen.result import Rendered
 from mlgen.runtime.cluster import containers, ending
 from mlgen.show.groups import Replica, replicas_of
 
@@ -30,7 +30,7 @@ class Request(NamedTuple):
     """The log to print.
 
     Attributes:
-        rendered: the job.
+        job: the job.
         replica: a replica of the job.
         container: its name; "" for the training container.
         previous: True for the log before the last restart of the container, or of the previous pod.
@@ -38,7 +38,7 @@ class Request(NamedTuple):
         options: mlgen's options when the job was rendered, for the command in a message.
     """
 
-    rendered: Rendered
+    job: LiveJob
     replica: Replica
     container: str = ""
     previous: bool = False
@@ -48,7 +48,7 @@ class Request(NamedTuple):
     @property
     def workload(self) -> str:
         """The name of the replica's Job or StatefulSet."""
-        return workload_name(self.rendered.topology.job, self.replica.role)
+        return workload_name(self.job.topology.job, self.replica.role)
 
 
 class Moment(NamedTuple):
@@ -103,7 +103,7 @@ def container_of(snapshot: Snapshot, request: Request) -> str:
     name = request.workload
     if not request.container:
         return next(item.container for item in snapshot.plan.workloads if item.name == name)
-    pod = workloads(request.rendered.objects)[name]["spec"]["template"]["spec"]
+    pod = workloads(request.job.objects)[name]["spec"]["template"]["spec"]
     names = [
         each["name"] for key in ("containers", "initContainers") for each in pod.get(key) or ()
     ]
@@ -124,7 +124,7 @@ def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
     Raises:
         MlgenError: there is no log. The message contains the reason.
     """
-    now = moment(snapshots(kubectl, [request.rendered])[0], request)
+    now = moment(snapshots(kubectl, [request.job])[0], request)
     if not now.pods:
         raise no_pod(now.snapshot, request)
     pod, options = _previous(request, now) if request.previous else (now.pods[0], [])
@@ -133,14 +133,14 @@ def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
         message = f"{name} has no log yet: {why(now, request)}"
         raise MlgenError([Problem((), message, "kubectl", "to wait for it, use --follow")])
     words = ["logs", name, "-c", now.container, f"--tail={request.tail}", *options]
-    with closing(kubectl.lines(*words, namespace=request.rendered.job.namespace)) as lines:
+    with closing(kubectl.lines(*words, namespace=request.job.namespace)) as lines:
         silent = 0
         for text in lines:
             silent = silent + 1 if text is None else 0
             if text is not None:
                 write(text)
             elif silent == MAX_SILENT:
-                raise KubectlError("the API server does not respond", "unreachable")
+                raise ClusterError("the API server does not respond", "unreachable")
 
 
 def _previous(request: Request, now: Moment) -> tuple[Object, list[str]]:
@@ -166,25 +166,25 @@ def why(now: Moment, request: Request) -> str:
     return f"{why.word}: {why.message}".removesuffix(": ")
 
 
-def not_found(rendered: Rendered, namespace: str, options: Sequence[str]) -> Problem:
+def not_found(job: LiveJob, namespace: str, options: Sequence[str]) -> Problem:
     """Return the problem of a job that does not exist in the cluster.
 
     Args:
-        rendered: the job.
+        job: the job.
         namespace: the namespace searched; "" for the namespace of kubectl's context.
         options: mlgen's options when the job was rendered.
     """
     where = f"namespace {namespace}" if namespace else "the namespace of kubectl's context"
-    command = shlex.join(["mlgen", "render", file_argument(rendered.file), *options])
+    command = shlex.join(["mlgen", "render", file_argument(job.file), *options])
     hint = f"to create it: {command} | kubectl apply -f -"
-    return Problem((), f"{rendered.job.name} is not in {where}", "kubectl", hint)
+    return Problem((), f"{job.name} is not in {where}", "kubectl", hint)
 
 
 def no_pod(snapshot: Snapshot, request: Request) -> MlgenError:
     """Return the exception for a replica without a pod."""
     present = state(snapshot)
     if present.phase == "NotFound":
-        return MlgenError([not_found(request.rendered, present.namespace, request.options)])
+        return MlgenError([not_found(request.job, present.namespace, request.options)])
     does = next((each.pods for each in present.roles if each.role == request.replica.role.name), "")
     details = "; ".join(filter(None, (present.phase, present.message)))
     message = f"{request.replica} has no pod; role: {does}; job: {details}"
@@ -236,7 +236,7 @@ class Follower:
             now = self._look()
 
     def _look(self) -> Moment:
-        found = patient_snapshots(self.kubectl, [self.request.rendered], self.tell)
+        found = patient_snapshots(self.kubectl, [self.request.job], self.tell)
         return moment(found[0], self.request)
 
     def _run_of(self, now: Moment) -> tuple[str, int]:
@@ -290,7 +290,7 @@ class Follower:
     def _read(self, pod: Object, options: list[str], write: Tell) -> None:
         """Read a log until it ends, or until the replica has a newer pod."""
         words = ["logs", "-f", pod["metadata"]["name"], "-c", *options]
-        namespace = self.request.rendered.job.namespace
+        namespace = self.request.job.namespace
         try:
             with closing(self.kubectl.lines(*words, namespace=namespace)) as lines:
                 for text in lines:
@@ -299,7 +299,7 @@ class Follower:
                     elif self._is_replaced(pod):
                         return
             self._errors = 0
-        except KubectlError as error:
+        except ClusterError as error:
             # The pod may have been deleted meanwhile.
             self._errors += 1
             if error.cause in ("missing", "forbidden") or self._errors > MAX_ERRORS:
@@ -336,30 +336,28 @@ class Follower:
 # Options of the command → the job and the replica that they select
 
 
-def replicas(rendered: Rendered) -> list[Replica]:
+def replicas(job: LiveJob) -> list[Replica]:
     """Return all replicas of a job, by role and index."""
-    topology, found = rendered.topology, replicas_of(rendered.topology)
+    topology, found = job.topology, replicas_of(job.topology)
     return [each for name in topology.by_name for each in found[name].values()]
 
 
-def find_job(jobs: Sequence[Rendered], name: str | None) -> Rendered:
+def find_job(jobs: Sequence[LiveJob], name: str | None) -> LiveJob:
     """Return the job with a name, or for None, the only job.
 
     Raises:
         MlgenError: there is no such job, or there are several jobs and no name.
     """
-    names = [job.job.name for job in jobs]
+    names = [job.name for job in jobs]
     if name is None and len(jobs) > 1:
         raise _unknown(f"expected one job, got {len(jobs)}", f"use --job with {', '.join(names)}")
-    found = [job for job in jobs if name in (None, job.job.name, job.job.part_of)]
+    found = [job for job in jobs if name in (None, job.name, job.topology.job.part_of)]
     if not found:
         raise _unknown(f'--job: no job "{name}" found', choice(str(name), names))
     return found[0]
 
 
-def find_replica(
-    rendered: Rendered, rank: int | None, role: str | None, index: int | None
-) -> Replica:
+def find_replica(job: LiveJob, rank: int | None, role: str | None, index: int | None) -> Replica:
     """Return the replica with a rank, or with a role and index (default: 0).
 
     Default: rank 0, or else the first deciding replica, because its log shows the progress.
@@ -368,44 +366,44 @@ def find_replica(
         MlgenError: there is no such replica.
     """
     if rank is not None:
-        return by_rank(rendered, rank)
+        return by_rank(job, rank)
     if role:
-        return by_index(rendered, role, index or 0)
-    every = replicas(rendered)
+        return by_index(job, role, index or 0)
+    every = replicas(job)
     return next((r for r in every if r.rank == 0), None) or next(r for r in every if r.role.decides)
 
 
-def by_rank(rendered: Rendered, rank: int) -> Replica:
+def by_rank(job: LiveJob, rank: int) -> Replica:
     """Return the replica with a rank.
 
     Raises:
         MlgenError: the job has no such rank, or its ranks are not known before it starts.
     """
-    every = replicas(rendered)
+    every = replicas(job)
     ranks = {each.rank: each for each in every if each.rank is not None}
     if not ranks:
-        roles = ", ".join(rendered.topology.by_name)
-        framework = rendered.job.framework
+        roles = ", ".join(job.topology.by_name)
+        framework = job.topology.job.framework
         reason = f"the replicas of this {framework} job have no ranks before they start"
         raise _unknown(f"--rank {rank}: {reason}", f"use --role and --index; roles: {roles}")
     if rank not in ranks:
-        raise _unknown(f"--rank {rank}: {rendered.job.name} has no such rank", _range(ranks))
+        raise _unknown(f"--rank {rank}: {job.name} has no such rank", _range(ranks))
     return ranks[rank]
 
 
-def by_index(rendered: Rendered, role: str, index: int) -> Replica:
+def by_index(job: LiveJob, role: str, index: int) -> Replica:
     """Return a replica of a role by its name in the job file or in the rendered job.
 
     Raises:
         MlgenError: the job has no such role or replica.
     """
-    own = replicas_of(rendered.topology).get(role)
-    if not own and role in rendered.job.roles:
+    own = replicas_of(job.topology).get(role)
+    if not own and role in job.topology.job.roles:
         hint = "the program creates them; see kubectl get pods"
-        raise _unknown(f"--role: {role} of {rendered.job.name} has no rendered replicas", hint)
+        raise _unknown(f"--role: {role} of {job.name} has no rendered replicas", hint)
     if not own:
-        known = list(dict.fromkeys([*rendered.job.roles, *rendered.topology.by_name]))
-        raise _unknown(f'--role: {rendered.job.name} has no role "{role}"', choice(role, known))
+        known = list(dict.fromkeys([*job.topology.job.roles, *job.topology.by_name]))
+        raise _unknown(f'--role: {job.name} has no role "{role}"', choice(role, known))
     if index not in own:
         raise _unknown(f"--index {index}: {role} has no such replica", _range(own))
     return own[index]

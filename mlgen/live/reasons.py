@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mlgen.kubernetes.objects import Object
-from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
+from mlgen.live.kubectl import ClusterError, Kubectl, Outcome
 from mlgen.runtime.cluster import (
     SIDECAR,
     condition,
@@ -181,7 +181,7 @@ def pending(kubectl: Kubectl, namespace: str, queue: str) -> Outcome:
     """Return kubectl's output of the pending Workloads of a LocalQueue, as JSON.
 
     Raises:
-        KubectlError: kubectl is not installed, or the API server does not respond.
+        ClusterError: kubectl is not installed, or the API server does not respond.
     """
     for version in VERSIONS:
         group = f"/apis/visibility.kueue.x-k8s.io/{version}"
@@ -207,7 +207,7 @@ def queue_reason(kubectl: Kubectl, namespace: str, queue: str, owners: set[str])
         if not own:
             return ""
         found = pending(kubectl, namespace, queue)
-    except KubectlError:
+    except ClusterError:
         return ""
     position, why = _position(found, own[-1]["metadata"]["name"], queue), _why(own[-1])
     return ": ".join(filter(None, (position, why)))

@@ -1,4 +1,4 @@
-"""Rendered jobs and kubectl → snapshots of the cluster, and the state of each job.
+"""Jobs and kubectl → snapshots of the cluster, and the state of each job.
 
 A snapshot contains the objects of a job, read by one `kubectl get` for each label and namespace.
 The state is a `Phase`, with a row for each role. The supervisor records the conditions. Without a
@@ -14,11 +14,11 @@ from typing import Literal, NamedTuple
 
 from mlgen.kubernetes.objects import Object
 from mlgen.live import reasons
-from mlgen.live.kubectl import Kubectl, KubectlError
+from mlgen.live.job import LiveJob, read
+from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.reasons import Reason, shortened
 from mlgen.objects import supervisor
-from mlgen.objects.labels import INSTANCE, JOB, SUPERVISES, status_name, workload_name
-from mlgen.result import Rendered
+from mlgen.objects.labels import JOB, SUPERVISES, status_name, workload_name
 from mlgen.runtime import answers, cluster, progress, status
 from mlgen.runtime.cluster import ENDS, ending, is_suspended
 from mlgen.runtime.failures import failures, first
@@ -26,9 +26,6 @@ from mlgen.runtime.plan import Plan, Workload
 from mlgen.runtime.status import CONDITIONS
 from mlgen.runtime.times import seconds
 from mlgen.topology import Wait
-
-KINDS = {JOB: "jobs.batch,statefulsets.apps,pods", SUPERVISES: "pods,configmaps"}
-"""The kinds of a job's objects, by their label with the job's name."""
 
 Phase = Literal[
     "NotFound", "Suspended", "Pending", "Running", "Stalled", "Restarting", "Succeeded", "Failed"
@@ -84,7 +81,7 @@ class Snapshot:
     """The objects of a job that exist in the cluster.
 
     Attributes:
-        rendered: the job.
+        job: the job.
         plan: the supervisor's plan, with the UID of the supervisor's Job as its run.
         seen: workloads, pods, and the data of the ConfigMap `<job>.status`.
         supervisor: the supervisor's Job, if it exists.
@@ -95,7 +92,7 @@ class Snapshot:
         queue: where and why the job waits in Kueue's queue, or "".
     """
 
-    rendered: Rendered
+    job: LiveJob
     plan: Plan
     seen: cluster.Seen
     supervisor: Object | None
@@ -116,58 +113,37 @@ class Snapshot:
         return len(self.missing) < len(self.plan.workloads) or bool(self.seen.status.get("state"))
 
 
-def snapshots(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[Snapshot]:
+def snapshots(kubectl: Kubectl, jobs: Sequence[LiveJob], *, again: bool = True) -> list[Snapshot]:
     """Return a snapshot of each job.
 
+    Args:
+        kubectl: reads the cluster.
+        jobs: the jobs.
+        again: False if the objects of jobs by name have just been read.
+
     Raises:
-        KubectlError: kubectl is not installed, or fails.
+        ClusterError: kubectl is not installed, or fails.
     """
+    unread = [job for job in jobs if again or job.file]
     found = {}
-    for namespace in dict.fromkeys(job.job.namespace for job in jobs):
-        names = sorted({job.job.name for job in jobs if job.job.namespace == namespace})
-        found[namespace] = list(_objects(kubectl, namespace, names))
+    for namespace in dict.fromkeys(job.namespace for job in unread):
+        names = sorted({job.name for job in unread if job.namespace == namespace})
+        found[namespace] = read(kubectl, names, namespace)
     now = time.time()
-    taken = [snapshot(job, found[job.job.namespace], now) for job in jobs]
+    objects = [found[job.namespace] if again or job.file else job.objects for job in jobs]
+    taken = [snapshot(job, own, now) for job, own in zip(jobs, objects, strict=True)]
     taken = [replace(each, queue=_queue(kubectl, each)) for each in taken]
-    stuck = dict.fromkeys(each.rendered.job.namespace for each in taken if _is_stuck(each))
+    stuck = dict.fromkeys(each.job.namespace for each in taken if _is_stuck(each))
     events = {namespace: _warnings(kubectl, namespace) for namespace in stuck}
-    return [replace(each, events=events.get(each.rendered.job.namespace, ())) for each in taken]
+    return [replace(each, events=events.get(each.job.namespace, ())) for each in taken]
 
 
-def _objects(kubectl: Kubectl, namespace: str | None, names: Sequence[str]) -> Iterator[Object]:
-    """Yield the objects of jobs in a namespace.
-
-    Before mlgen 0.3, the pod and the status of a supervisor had only the recommended labels.
-    """
-    statuses, supervised = set(), set()
-    for label, kinds in KINDS.items():
-        words = ("get", kinds, "-l", f"{label} in ({', '.join(names)})")
-        for item in kubectl.objects(*words, namespace=namespace):
-            name = (item.get("metadata") or {}).get("name", "")
-            statuses.add(name if item["kind"] == "ConfigMap" else "")
-            supervised.add(name if item["kind"] == "Job" else "")
-            yield item
-    old = [
-        name
-        for name in names
-        if f"{name}-{supervisor.NAME}" in supervised and status_name(name) not in statuses
-    ]
-    if old:
-        words = ("get", KINDS[SUPERVISES], "-l", f"{INSTANCE} in ({', '.join(old)})")
-        for item in kubectl.objects(*words, namespace=namespace):
-            labels = item["metadata"]["labels"]
-            if JOB not in labels:
-                own = {**labels, SUPERVISES: labels[INSTANCE]}
-                yield {**item, "metadata": {**item["metadata"], "labels": own}}
-
-
-def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snapshot:
+def snapshot(job: LiveJob, objects: Iterable[Object], now: float) -> Snapshot:
     """Return the snapshot of a job, selected from the objects of its namespace.
 
     Raises:
-        KubectlError: an object has another shape.
+        ClusterError: an object has another shape.
     """
-    job, topology = rendered.job, rendered.topology
     labelled = [(each, (each.get("metadata") or {}).get("labels") or {}) for each in objects]
     found = [
         each for each, labels in labelled if job.name in (labels.get(JOB), labels.get(SUPERVISES))
@@ -175,17 +151,18 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
     try:
         own = [answers.shaped(each["kind"], each) for each in found]
     except answers.ApiError as error:
-        raise KubectlError(str(error), "other") from None
+        raise ClusterError(str(error), "other") from None
     for pod in own:
         if pod["kind"] == "Pod":  # seen only once, so its timestamps must do
             cluster.remember(pod, None, now)
             pod.update(since=seconds(pod["changed"]), deleted=cluster.deleted_at(pod))
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in own}
-    # Jobs without a supervisor also get a plan.
-    known = supervisor.plan(topology, rendered.objects, rendered.kube_version)
-    helper = Workload("Job", supervisor.own_name(job), "supervisor", container="supervisor")
+    topology = job.topology
+    helper = Workload(
+        "Job", supervisor.own_name(topology.job), "supervisor", container="supervisor"
+    )
     present = by_name.get(("Job", helper.name))
-    known = known._replace(run=present["metadata"]["uid"] if present else "")
+    known = job.plan._replace(run=present["metadata"]["uid"] if present else "")
     items = (helper, *known.workloads)
     seen = cluster.Seen(
         {item.name: by_name.get((item.kind, item.name)) for item in items},
@@ -200,7 +177,7 @@ def snapshot(rendered: Rendered, objects: Iterable[Object], now: float) -> Snaps
         index = (cluster.index_of(pod) or 0) if own_index is None else own_index
         pods.append(Member(item, None if item is helper else index, pod))
     namespace = next((each["metadata"].get("namespace", "") for each in found), "")
-    return Snapshot(rendered, known, seen, present, tuple(pods), namespace, now)
+    return Snapshot(job, known, seen, present, tuple(pods), namespace, now)
 
 
 def _age(pod: Object) -> tuple[str, bool]:
@@ -216,7 +193,7 @@ def _is_stuck(taken: Snapshot) -> bool:
 
 def _queue(kubectl: Kubectl, taken: Snapshot) -> str:
     """Return where and why a job waits in Kueue's queue; "" if it does not wait."""
-    scheduling = taken.rendered.job.scheduling
+    scheduling = taken.job.topology.job.scheduling
     jobs = [each for each in taken.seen.workloads.values() if each and each["kind"] == "Job"]
     gates = (cluster.condition(each.pod, "PodScheduled", "False") for each in taken.pods)
     waits = any(map(is_suspended, jobs)) or any(
@@ -369,7 +346,7 @@ class JobState:
 
 def state(snapshot: Snapshot) -> JobState:
     """Return the state of a job."""
-    name, namespace = snapshot.rendered.job.name, snapshot.rendered.job.namespace
+    name, namespace = snapshot.job.name, snapshot.job.namespace
     if not snapshot.exists:
         return JobState(name, snapshot.namespace or namespace or "", "NotFound")
     record = _record(snapshot)
@@ -504,7 +481,7 @@ def _since(snapshot: Snapshot, name: str) -> float:
 
 def reasons_of_pods(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
     """Return the state of the newest pod of each replica, with the peers that it waits for."""
-    topology = snapshot.rendered.topology
+    topology = snapshot.job.topology
     waits = {workload_name(topology.job, role): role.waits for role in topology.roles}
     order = {item.name: i for i, item in enumerate(snapshot.plan.workloads)}
     there, ended = addressed(snapshot), succeeded(snapshot)
@@ -526,7 +503,7 @@ def reasons_of_pods(snapshot: Snapshot) -> list[tuple[Member, Reason]]:
 
 
 def _roles(snapshot: Snapshot, pods: list[tuple[Member, Reason]]) -> Iterator[RoleState]:
-    topology = snapshot.rendered.topology
+    topology = snapshot.job.topology
     words: defaultdict[str, Counter[str]] = defaultdict(Counter)
     restarts: Counter[str] = Counter()
     for each, why in pods:

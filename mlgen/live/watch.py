@@ -13,10 +13,10 @@ from itertools import zip_longest
 from time import sleep
 from typing import TextIO
 
-from mlgen.live.kubectl import Kubectl, KubectlError
+from mlgen.live.job import LiveJob
+from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.state import JobState, ProgressState, Snapshot, StuckPods, snapshots, state
 from mlgen.output.terminal import columns, safe
-from mlgen.result import Rendered
 from mlgen.runtime.times import stamp
 
 PAUSE = 2.0
@@ -55,16 +55,16 @@ HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 Tell = Callable[[str], None]
 
 
-def states(kubectl: Kubectl, jobs: Sequence[Rendered]) -> list[JobState]:
+def states(kubectl: Kubectl, jobs: Sequence[LiveJob]) -> list[JobState]:
     """Return the states of jobs.
 
     Raises:
-        KubectlError: kubectl is not installed, or fails.
+        ClusterError: kubectl is not installed, or fails.
     """
-    return [state(each) for each in snapshots(kubectl, jobs)]
+    return [state(each) for each in snapshots(kubectl, jobs, again=False)]
 
 
-def patient_snapshots(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) -> list[Snapshot]:
+def patient_snapshots(kubectl: Kubectl, jobs: Sequence[LiveJob], tell: Tell) -> list[Snapshot]:
     """Return the snapshots of jobs. Retry while the API server is unreachable, until the deadline.
 
     Args:
@@ -76,7 +76,7 @@ def patient_snapshots(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) ->
     while True:
         try:
             found = snapshots(kubectl, jobs)
-        except KubectlError as error:
+        except ClusterError as error:
             is_over = not kubectl.left or time.monotonic() - started > PATIENCE
             if error.cause != "unreachable" or is_over:
                 raise
@@ -91,7 +91,7 @@ def patient_snapshots(kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell) ->
 
 
 def poll(
-    kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None = None
+    kubectl: Kubectl, jobs: Sequence[LiveJob], tell: Tell, timeout: float | None = None
 ) -> Iterator[list[JobState]]:
     """Poll and yield the states of jobs until each has ended or does not exist, or the deadline.
 
@@ -106,7 +106,7 @@ def poll(
     while True:
         try:
             found = [state(each) for each in patient_snapshots(kubectl, jobs, tell)]
-        except KubectlError as error:
+        except ClusterError as error:
             if error.cause != "unreachable" or kubectl.left:
                 raise
             tell(error.message)
@@ -132,7 +132,7 @@ def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]
 
 
 def wait(
-    kubectl: Kubectl, jobs: Sequence[Rendered], tell: Tell, timeout: float | None
+    kubectl: Kubectl, jobs: Sequence[LiveJob], tell: Tell, timeout: float | None
 ) -> tuple[list[JobState], int]:
     """Wait until jobs have ended, and return their states ([] if unknown) and the exit status.
 
@@ -146,14 +146,14 @@ def wait(
         timeout: seconds; None for no limit.
 
     Raises:
-        KubectlError: kubectl is not installed, or fails.
+        ClusterError: kubectl is not installed, or fails.
     """
     last = print_changes(poll(kubectl, jobs, tell, timeout), tell)
     unsuccessful = [each for each in last if each.phase != "Succeeded"]
     over = [each for each in unsuccessful if each.ended or each.phase == "NotFound"]
     if over:
         return last, over[0].exit_status
-    names = [each.name for each in unsuccessful] if last else [each.job.name for each in jobs]
+    names = [each.name for each in unsuccessful] if last else [each.name for each in jobs]
     if names:
         tell(f"timed out; not finished: {', '.join(names)}")
     return last, TIMED_OUT if names else 0

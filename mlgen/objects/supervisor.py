@@ -407,7 +407,9 @@ def supervisor_objects(
         yield network.service(metadata(job, name, NAME), {ROLE: NAME, SUPERVISES: job.name})
     if policy := network_policy(job):
         yield policy
-    yield config_map(job.helpers, metadata(job, program_name(job), NAME), {}, job_plan)
+    program = metadata(job, program_name(job), NAME)
+    program["labels"][SUPERVISES] = job.name  # both ConfigMaps are read in one request
+    yield config_map(job.helpers, program, {}, job_plan)
     fields = security.helper_fields(topology, objects)
     yield from placement.release(topology, job.helpers.wait_image, fields)
     # If the training fails, the supervisor's Job fails without retries.

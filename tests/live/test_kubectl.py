@@ -14,7 +14,7 @@ from support import ROOT
 
 from mlgen.cli import main
 from mlgen.live import kubectl as module
-from mlgen.live.kubectl import Kubectl, KubectlError, Outcome, parsed
+from mlgen.live.kubectl import ClusterError, Kubectl, Outcome, parsed
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_why_kubectl_has_failed(program, stderr, cause, hint):
     folder = program('cat "${0%/*}/stderr" >&2; exit 1')
     (folder / "stderr").write_text(f'E1122 08:22:53 memcache.go:265] "Unhandled Error"\n{stderr}')
 
-    with pytest.raises(KubectlError) as raised:
+    with pytest.raises(ClusterError) as raised:
         Kubectl().objects("get", "jobs")
 
     (problem,) = raised.value.problems
@@ -93,7 +93,7 @@ def test_without_kubectl_the_hint_is_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
 
     for read in (lambda: Kubectl().text("get"), lambda: next(Kubectl().lines("logs"))):
-        with pytest.raises(KubectlError, match="install kubectl") as raised:
+        with pytest.raises(ClusterError, match="install kubectl") as raised:
             read()
         assert "missing" == raised.value.cause
 
@@ -102,7 +102,7 @@ def test_kubectl_is_stopped_at_the_deadline(program, monkeypatch):
     program("exec sleep 600")
     monkeypatch.setattr(module, "LEAST", 0.05)
 
-    with pytest.raises(KubectlError, match="does not respond") as raised:
+    with pytest.raises(ClusterError, match="does not respond") as raised:
         Kubectl(deadline=0.0).text("get")
 
     assert "unreachable" == raised.value.cause
@@ -187,7 +187,7 @@ def test_without_a_context_the_hint_is_to_select_one(program):
     refused = "The connection to the server localhost:8080 was refused"
     program("exit 1", f"echo '{refused}' >&2; exit 1")
 
-    with pytest.raises(KubectlError, match="set KUBECONFIG") as raised:
+    with pytest.raises(ClusterError, match="set KUBECONFIG") as raised:
         Kubectl().text("get")
 
     assert raised.value.message == f"cannot reach the API server: {refused}"
@@ -261,7 +261,7 @@ def test_lines_end_with_the_error_of_kubectl(program):
     lines = Kubectl().lines("logs")
 
     assert "a" == next(lines)
-    with pytest.raises(KubectlError, match="kubectl failed: no"):
+    with pytest.raises(ClusterError, match="kubectl failed: no"):
         list(lines)
 
 
@@ -293,7 +293,7 @@ def test_objects_of_all_forms():
     ],
 )
 def test_other_text_of_kubectl_is_a_problem(text):
-    with pytest.raises(KubectlError, match="kubectl printed no objects: "):
+    with pytest.raises(ClusterError, match="kubectl printed no objects: "):
         parsed(text)
 
 

@@ -3,11 +3,10 @@
 import json
 
 import pytest
-from support import ROOT
+from support import ROOT, live_jobs
 
-from mlgen import validate
 from mlgen.live import logs
-from mlgen.live.kubectl import KubectlError, Outcome, failure
+from mlgen.live.kubectl import ClusterError, Outcome, failure
 from mlgen.live.state import snapshot
 from mlgen.problems import MlgenError
 
@@ -25,7 +24,7 @@ def pod(cluster, role, index, *, newest=True):
 
 
 def fixture(name):
-    (job,) = validate(ROOT / f"fixtures/{name}.yaml").jobs
+    (job,) = live_jobs(ROOT / f"fixtures/{name}.yaml")
     return job
 
 
@@ -128,9 +127,9 @@ def test_one_of_several_jobs(cluster, run, tmp_path):
 
 def test_a_replica_with_a_stateful_set_of_its_own():
     """Its pod has the index 0, regardless of the replica's index."""
-    (job,) = validate(ROOT / "fixtures/mpi-host-network.yaml").jobs
+    (job,) = live_jobs(ROOT / "fixtures/mpi-host-network.yaml")
     replica = logs.by_index(job, "worker", 1)
-    name, labels = f"{job.job.name}-worker-1", {"mlgen.dev/job": job.job.name}
+    name, labels = f"{job.name}-worker-1", {"mlgen.dev/job": job.name}
     own = {"labels": labels, "creationTimestamp": "2026"}
     of_pod = {**labels, "apps.kubernetes.io/pod-index": "0"}
     pod = {**own, "name": "p", "uid": "p", "labels": of_pod, "ownerReferences": [{"uid": "w"}]}
@@ -323,7 +322,7 @@ def test_without_the_right_to_read_logs(cluster, run):
     cluster.logs[pod(cluster, "rank", 0), "main"] = [failure(Outcome(1, "", error))]
 
     assert 1 == run("logs", "ddp.yaml", "-f")[0]
-    assert isinstance(cluster.logs.popitem()[1][0], KubectlError)
+    assert isinstance(cluster.logs.popitem()[1][0], ClusterError)
 
 
 def test_follow_ends_with_a_replica_that_never_ran(cluster, run):

@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 
 import pytest
+from support import live_jobs
 
-from mlgen import validate
 from mlgen.live import watch
-from mlgen.live.kubectl import Kubectl, KubectlError, Outcome
+from mlgen.live.kubectl import ClusterError, Kubectl, Outcome
 from mlgen.live.reasons import image_error, scheduling, shortened
 from mlgen.live.state import addressed, snapshots, succeeded, waits_for
 from mlgen.runtime.progress import Progress, stored_text
@@ -39,7 +39,7 @@ STOPPING = (
 
 
 def states(job):
-    return watch.states(Kubectl(), validate(f"{job}.yaml").jobs)
+    return watch.states(Kubectl(), live_jobs(f"{job}.yaml"))
 
 
 HEARD = Progress(
@@ -127,8 +127,8 @@ def test_all_jobs_of_a_namespace_are_read_together_by_mlgens_own_labels(cluster,
 
     assert [
         "get jobs.batch,statefulsets.apps,pods -l mlgen.dev/job in (ddp, mem) -o json",
-        "get pods,configmaps -l mlgen.dev/supervises in (ddp, mem) -o json",
-    ] == cluster.calls
+        "get configmaps -l mlgen.dev/supervises in (ddp, mem) -o json",
+    ] == cluster.calls[:2]
 
 
 def test_a_supervisor_of_an_earlier_version_has_only_recommended_labels(cluster, run):
@@ -148,7 +148,7 @@ def test_events_are_read_only_if_something_cannot_start(cluster, run):
 
     run("status", "waiting.yaml")
 
-    assert ["get events --field-selector type=Warning -o json"] == cluster.calls[2:]
+    assert ["get events --field-selector type=Warning -o json"] == cluster.calls[3:]
 
 
 def test_events_may_be_forbidden(cluster, run):
@@ -336,7 +336,7 @@ def test_whom_a_replica_waits_for(cluster, hosts, port, started, line):
     for item in cluster.objects:
         if item["metadata"]["name"] in ("mix-ps-0", "mix-ps-1"):
             item["status"]["podIP"] = "10.0.0.1"
-    (snapshot,) = snapshots(Kubectl(), validate("waiting.yaml").jobs)
+    (snapshot,) = snapshots(Kubectl(), live_jobs("waiting.yaml"))
     waits = (Wait("ps", hosts, port, started=started),)
 
     assert waits_for(waits, addressed(snapshot)).startswith(line)
@@ -348,7 +348,7 @@ def test_a_replica_that_waits_for_one_that_has_succeeded_is_named(cluster):
     for item in cluster.objects:
         if item["metadata"]["name"] == "mix-ps-0":
             item["status"] |= {"podIP": "10.0.0.1", "phase": "Succeeded"}
-    (snapshot,) = snapshots(Kubectl(), validate("waiting.yaml").jobs)
+    (snapshot,) = snapshots(Kubectl(), live_jobs("waiting.yaml"))
     waits = (Wait("ps", Hosts("mix-ps-", 2, ".mix"), None),)
 
     assert waits_for(waits, addressed(snapshot), succeeded(snapshot)) == (
@@ -403,7 +403,7 @@ def test_on_a_terminal_watch_is_a_live_table(cluster, monkeypatch):
     monkeypatch.setenv("COLUMNS", "150")
     monkeypatch.setenv("LINES", "40")
     screen = watch.Screen(stream, color=True)
-    found = watch.poll(Kubectl(), validate("ddp.yaml").jobs, screen.tell)
+    found = watch.poll(Kubectl(), live_jobs("ddp.yaml"), screen.tell)
 
     (last,) = screen.show(found)
 
@@ -562,8 +562,8 @@ def test_an_api_server_that_does_not_come_back_is_an_error(cluster, monkeypatch)
     cluster.answers["get jobs"] = Outcome(1, "", "Unable to connect to the server: no such host")
     monkeypatch.setattr(watch, "PATIENCE", -1.0)
 
-    with pytest.raises(KubectlError, match="no such host"):
-        list(watch.poll(Kubectl(), validate("ddp.yaml").jobs, print))
+    with pytest.raises(ClusterError, match="no such host"):
+        list(watch.poll(Kubectl(), live_jobs("ddp.yaml"), print))
 
 
 def test_missing_rights_are_an_error_at_once(cluster, run):
