@@ -293,7 +293,7 @@ def logs(  # noqa: PLR0913 - one for each option
     if follow:
         checked(Follower(_cluster(), request, click.echo, _tell).run)
     else:
-        checked(lambda: print_log(_cluster(), request, click.echo))
+        checked(lambda: print_log(_cluster(), request, click.echo, _tell))
 
 
 @click.command("wait", cls=Command)
