@@ -63,7 +63,7 @@ def needed(plan: Plan, seen: Seen, before: State, state: State) -> LastLog | Non
         items = tuple(item for item in plan.workloads if not item.tolerates_failure)
         found = first(failures(plan, items, seen, state.old, state.started))
     # The cause of a gang that stops may change. Disruptions have no exit code.
-    is_new = found and (not known or (known.pod, known.time) != (found.pod, found.time))
+    is_new = found and not (known and known.pod == found.pod)
     return _of(plan, seen, state, found) if found and found.code and is_new else None
 
 

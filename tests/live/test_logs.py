@@ -425,3 +425,14 @@ def test_the_log_of_an_older_pod_is_preferred_to_its_last_lines(cluster, run):
     cluster.logs[pod(cluster, "rank", 1, newest=False), "main"] = ["older"]
 
     assert run("logs", "ddp.yaml", "--rank", "1", "--previous")[:2] == (0, "older\n")
+
+
+def test_the_log_before_a_restart_of_the_container_is_preferred_to_last_lines(cluster, run):
+    cluster.show("restarted")
+    name = without_old_pod(cluster, "rank", 1)
+    keep(cluster, KEPT, "kept")
+    (found,) = (item for item in cluster.objects if item["metadata"]["name"] == name)
+    found["status"]["containerStatuses"][0]["restartCount"] = 1
+    cluster.logs[name, "main"] = ["before"]
+
+    assert run("logs", "ddp.yaml", "--rank", "1", "--previous")[:2] == (0, "before\n")
