@@ -67,7 +67,8 @@ class Outcome(NamedTuple):
         """The error in one line, without the retries that the client library logs."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if not line.startswith(LOG_PREFIXES)]
-        return " ".join(errors or lines or ["no error message"]).removeprefix("error: ")
+        kept = dict.fromkeys(errors or lines or ["no error message"])
+        return " ".join(kept).removeprefix("error: ")
 
     @property
     def is_answer(self) -> bool:
@@ -227,7 +228,20 @@ class Kubectl:
                 raise
             return None
 
-    def lines(self, *words: str, namespace: str | None = None) -> Generator[str | None, None, None]:
+    def permitted(self, *words: str, namespace: str | None = None) -> list[Object]:
+        """Return the objects of several kinds, without the kinds that the user may not read.
+
+        Raises:
+            ClusterError: kubectl is not installed, or fails for another reason.
+        """
+        outcome = self.outcome(*words, "-o", "json", namespace=namespace)
+        if outcome.status and outcome.cause != "forbidden":
+            raise failure(outcome)
+        return parsed(outcome.stdout)
+
+    def lines(
+        self, *words: str, namespace: str | None = None, stdin: str = ""
+    ) -> Generator[str | None, None, None]:
         """Run kubectl and yield the lines of its stdout. Closing the generator stops kubectl.
 
         Yields None after each SILENCE seconds without a line, so that the reader can give up:
@@ -238,14 +252,20 @@ class Kubectl:
         """
         self._contact()
         found: queue.Queue[str] = queue.Queue(maxsize=1000)
+        errors: list[str] = []
         with self._started(*words, namespace=namespace) as process:
-            threading.Thread(target=_read, args=(process, found), daemon=True).start()
+            tasks = (_read, process, found), (_write, process, stdin), (_keep, process, errors)
+            threads = [
+                threading.Thread(target=task[0], args=task[1:], daemon=True) for task in tasks
+            ]
+            for thread in threads:
+                thread.start()
             while (text := _next(found)) != "":
                 yield text and text.rstrip("\n")
-            # kubectl writes an error only when it ends.
-            errors = process.communicate()[1]
+            process.wait()
+            threads[-1].join(STOP_SECONDS)
             if process.returncode:
-                raise failure(Outcome(process.returncode, "", errors))
+                raise failure(Outcome(process.returncode, "", "".join(errors)))
 
 
 def _ended(
@@ -265,6 +285,20 @@ def _read(process: "subprocess.Popen[str]", found: "queue.Queue[str]") -> None:
         for text in process.stdout or ():
             found.put(text)
     found.put("")
+
+
+def _write(process: "subprocess.Popen[str]", text: str) -> None:
+    """Write a text to a process's stdin, and close it."""
+    with contextlib.suppress(OSError, ValueError):  # the process has ended
+        if process.stdin:
+            process.stdin.write(text)
+            process.stdin.close()
+
+
+def _keep(process: "subprocess.Popen[str]", errors: list[str]) -> None:
+    """Add the lines of a process's stderr to a list."""
+    with contextlib.suppress(ValueError):
+        errors.extend(process.stderr or ())
 
 
 def _next(found: "queue.Queue[str]") -> str | None:

@@ -363,6 +363,11 @@ class JobState:
         return self.phase in ENDED
 
     @property
+    def is_over(self) -> bool:
+        """True if the state does not change anymore: the job has ended, or does not exist."""
+        return self.ended or self.phase == "NotFound"
+
+    @property
     def exit_status(self) -> int:
         """The exit status of `mlgen wait`: 0, the code of the first failed replica, or 1."""
         if self.phase == "Succeeded":
