@@ -129,7 +129,7 @@ class Cluster:
             before = found
         names = [each.name for each in before if not each.is_over]
         if names or not before:
-            message = f"timed out; not finished: {', '.join(names or map(str, jobs))}"
+            message = f"timed out; not finished: {', '.join(names or map(name_of, jobs))}"
             raise ClusterError(message, "timeout")
 
     def poll(self, jobs: Iterable[Job], timeout: float | None = None) -> Iterator[list[JobState]]:
@@ -161,6 +161,11 @@ class Cluster:
 
     def _in_namespace(self, job: LiveJob) -> LiveJob:
         return job._replace(namespace=job.namespace or self.namespace)
+
+
+def name_of(job: Job) -> str:
+    """Return the name of a job, as it was given."""
+    return job if isinstance(job, str) else job.name
 
 
 def _parts(jobs: Any) -> "Iterator[Rendered | Foreign]":

@@ -456,9 +456,11 @@ def _exit_as(
     cluster: "Cluster", jobs: "Sequence[Rendered | str]", timeout: float | None = None
 ) -> NoReturn:
     """Wait until jobs have ended, print each change on stderr, and exit with their status."""
+    from mlgen.client import name_of
     from mlgen.live.watch import wait
 
-    states, status = checked(lambda: wait(cluster.poll(jobs, timeout), jobs, _tell))
+    names = list(map(name_of, jobs))
+    states, status = checked(lambda: wait(cluster.poll(jobs, timeout), names, _tell))
     if states:
         _missing(jobs, states)
     sys.exit(status)
@@ -498,6 +500,7 @@ def delete(
       mlgen delete job.yaml --dry-run   # only lists the objects
       mlgen delete job.yaml --claims    # including PersistentVolumeClaims and data
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.client import name_of
     from mlgen.live.delete import delete, named
 
     asks = not (yes or dry_run)
@@ -512,7 +515,7 @@ def delete(
     for item in found.foreign:
         _tell(f"{named(item)} is kept: its labels belong to another job")
     if not found.objects:
-        listed = ", ".join(map(str, jobs))
+        listed = ", ".join(map(name_of, jobs))
         _tell(f"nothing to delete: there are no objects of {listed}")
         return
     if not yes:

@@ -131,7 +131,7 @@ def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]
 
 
 def wait(
-    found: Iterator[list[JobState]], jobs: Sequence[object], tell: Tell
+    found: Iterator[list[JobState]], jobs: Sequence[str], tell: Tell
 ) -> tuple[list[JobState], int]:
     """Wait until jobs have ended, and return their states ([] if unknown) and the exit status.
 
@@ -151,7 +151,7 @@ def wait(
     over = [each for each in unsuccessful if each.is_over]
     if over:
         return last, over[0].exit_status
-    names = [each.name for each in unsuccessful] if last else list(map(str, jobs))
+    names = [each.name for each in unsuccessful] if last else [*jobs]
     if names:
         tell(f"timed out; not finished: {', '.join(names)}")
     return last, TIMED_OUT if names else 0
