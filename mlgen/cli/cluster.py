@@ -521,7 +521,7 @@ def logs(  # noqa: PLR0913 - one for each option
     if follow:
         checked(Follower(cluster.kubectl, request, click.echo, _tell).run)
     else:
-        checked(lambda: print_log(cluster.kubectl, request, click.echo))
+        checked(lambda: print_log(cluster.kubectl, request, click.echo, _tell))
 
 
 @click.command("wait", cls=Command)

@@ -318,6 +318,10 @@ def page(states: Sequence[JobState], now: float) -> str:
         parts += ["\n".join(table) for table in tables(each, now)]
         if each.missing:
             parts.append(f"not created: {', '.join(map(safe, each.missing))}")
+        if each.log and each.phase in ("Restarting", "Failed"):
+            title = f"last lines of {each.log.replica} ({each.log.pod}, exit code {each.log.code}):"
+            lines = [f"  {safe(text)}" for text in each.log.lines or ["(none)"]]
+            parts.append("\n".join([safe(title), *lines]))
     return "\n\n".join(parts)
 
 
