@@ -33,7 +33,7 @@ from mlgen.result import Rendered
 from mlgen.runtime import status
 from mlgen.runtime.cluster import SIDECAR
 from mlgen.runtime.plan import Plan, Workload
-from mlgen.topology import INDEX_NAME, Hosts, Role, Topology, Wait
+from mlgen.topology import INDEX_NAME, RESERVED, Hosts, Role, Topology, Wait
 
 KINDS = "jobs.batch,statefulsets.apps,pods"
 """The kinds with the label JOB that show the state of a job. Its ConfigMaps have SUPERVISES."""
@@ -190,7 +190,8 @@ def name_of(item: Object) -> str:
 def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
     """Return a job from its objects in the cluster; None if they are only pods or other objects.
 
-    Without the plan of its supervisor, only the workloads that exist are known.
+    Without the plan of its supervisor, only the workloads that exist are known. A StatefulSet that
+    is scaled to 0 does not show its replicas. If several Jobs decide together, all Jobs count.
 
     Raises:
         ClusterError: the plan of the supervisor cannot be read.
@@ -199,7 +200,7 @@ def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
     live = {
         item["metadata"]["name"]: item
         for item in own
-        if item["kind"] in WORKLOADS and _labels(item).get(ROLE) not in (None, supervisor.NAME)
+        if item["kind"] in WORKLOADS and _labels(item).get(ROLE) not in (None, *RESERVED)
     }
     if not live and not plan:
         return _remaining(name, own)
