@@ -141,7 +141,7 @@ def grant(namespace, folder):
     for user in config["users"]:
         user["user"]["as"] = f"system:serviceaccount:{namespace.name}:airflow-worker"
     path.write_text(yaml.safe_dump(config))
-    assert "no" == shell("kubectl auth can-i list nodes || true")[1].split()[-1]
+    assert "no" in shell("kubectl auth can-i list nodes || true")[1].split()
 
 
 def pipelines():
