@@ -14,6 +14,7 @@ from namespaces import KUBECTL_IMAGE, PYTHON_IMAGE
 from pages import DOCS, blocks
 
 import mlgen
+from mlgen.client import Cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -33,13 +34,21 @@ JOB = {
 }
 
 REPORTING = """
-import json, os, sys, urllib.request
+import json, os, sys, time, urllib.request
 metrics = [{"name": "loss", "value": str(float(sys.argv[2]) ** 2)}]
 body = json.dumps({"trainerStatus": {"progressPercentage": 100, "metrics": metrics}}).encode()
 token = open(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]).read()
-headers = {"Authorization": f"Bearer {token}"}
-url = os.environ["KUBEFLOW_TRAINER_SERVER_URL"]
-urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60).close()
+request = urllib.request.Request(
+    os.environ["KUBEFLOW_TRAINER_SERVER_URL"], body, {"Authorization": f"Bearer {token}"}
+)
+for _ in range(300):  # until the supervisor runs
+    try:
+        urllib.request.urlopen(request, timeout=5).close()
+        break
+    except OSError:
+        time.sleep(1)
+else:
+    sys.exit(1)
 """
 
 
@@ -100,7 +109,7 @@ def test_the_notebook_applies_follows_repeats_and_deletes_a_job(namespace, folde
 def test_the_airflow_task_waits_and_can_be_tried_again(namespace, folder, monkeypatch):
     """The worker's account has only the permissions of the page."""
     grant(namespace, folder)
-    in_namespace = lambda **_: mlgen.client.Cluster(namespace=namespace.name)  # noqa: E731
+    in_namespace = lambda **_: Cluster(namespace=namespace.name)  # noqa: E731
     train = operator(monkeypatch)
     monkeypatch.setattr(mlgen, "Cluster", in_namespace, raising=False)
     (folder / "jobs/bert.yaml").write_text(job())
@@ -188,7 +197,7 @@ def test_the_metrics_of_a_sweep_are_compared(folder):
     (folder / "job.yaml").write_text(sweep)
     (compare,) = code("guides/sweeps.md", "compare.py")
 
-    cluster = mlgen.client.Cluster()
+    cluster = Cluster()
     jobs = mlgen.load("job.yaml")
     cluster.apply(jobs)
     states = {state.name: state.phase for state in cluster.wait(*jobs)}
