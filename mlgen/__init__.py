@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "Cluster",
+    "ClusterError",
     "MlgenError",
     "Options",
     "Problem",
@@ -229,6 +231,8 @@ def __getattr__(name: str) -> "Any":
     from importlib import import_module
 
     homes = {
+        "Cluster": "client",
+        "ClusterError": "live.kubectl",
         "MlgenError": "problems",
         "Problem": "problems",
         "Options": "result",

@@ -26,6 +26,7 @@ from mlgen.result import Foreign, Options, Rendered, Result
 
 if TYPE_CHECKING:
     from mlgen import Source
+    from mlgen.options import Settings
 
 Job = str | Rendered
 """A job: its name, `<namespace>/<name>`, or a rendered job of `mlgen.load`."""
@@ -37,7 +38,7 @@ class Cluster:
     Args:
         context: a context of the kubeconfig; None for the current one.
         namespace: of jobs without one; None for the namespace of the context.
-        kubeconfig: the path of a kubeconfig; None for kubectl's default.
+        kubectl: another way to run kubectl, such as `Kubectl(kubeconfig="ci.yaml")`.
         tell: is called with each line about the progress. Default: the logger "mlgen".
 
     All methods raise `ClusterError` if kubectl is not installed or fails, and `MlgenError`, of
@@ -49,11 +50,11 @@ class Cluster:
         context: str | None = None,
         namespace: str | None = None,
         *,
-        kubeconfig: str | None = None,
+        kubectl: Kubectl | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         self.namespace = namespace
-        self.kubectl = Kubectl(context or "", kubeconfig or "")
+        self.kubectl = kubectl or Kubectl(context or "")
         self.tell = tell or logging.getLogger("mlgen").info
 
     def apply(
@@ -85,7 +86,7 @@ class Cluster:
         applying.take(self.kubectl, steps, self.tell, others, dry_run=dry_run)
         return [step.result for step in steps]
 
-    def rerun(self, *names: str, set: "dict[str, Any] | None" = None) -> list[Applied]:  # noqa: A002 - as --set
+    def rerun(self, *names: str, set: "Mapping[str, Any] | Settings" = ()) -> list[Applied]:  # noqa: A002 - as --set
         """Run jobs again: delete them, wait until their pods are gone, and apply them again.
 
         Args:
@@ -95,7 +96,7 @@ class Cluster:
         Raises:
             MlgenError: the cluster does not show what was applied, or a value is invalid.
         """
-        settings = Options(settings=set or {}).settings
+        settings = Options(settings=set).settings
         jobs = named(self.kubectl, names, self.namespace)
         wanted = [applying.again(self.kubectl, job, settings) for job in jobs]
         steps = applying.steps(self.kubectl, wanted, replace=True)
@@ -128,7 +129,7 @@ class Cluster:
             before = found
         names = [each.name for each in before if not each.is_over]
         if names or not before:
-            message = f"timed out; not finished: {', '.join(names or map(str, jobs))}"
+            message = f"timed out; not finished: {', '.join(names or map(name_of, jobs))}"
             raise ClusterError(message, "timeout")
 
     def poll(self, jobs: Iterable[Job], timeout: float | None = None) -> Iterator[list[JobState]]:
@@ -160,6 +161,11 @@ class Cluster:
 
     def _in_namespace(self, job: LiveJob) -> LiveJob:
         return job._replace(namespace=job.namespace or self.namespace)
+
+
+def name_of(job: Job) -> str:
+    """Return the name of a job, as it was given."""
+    return job if isinstance(job, str) else job.name
 
 
 def _parts(jobs: Any) -> "Iterator[Rendered | Foreign]":

@@ -34,10 +34,12 @@ GROUPS = {
     },
     "Run with kubectl": {
         "doctor": "Check that the cluster is ready for the jobs in FILES.",
-        "status": "Show the state of the jobs in FILES.",
+        "apply": "Apply the jobs in FILES to the cluster.",
+        "status": "Show the state of jobs.",
         "logs": "Print the logs of a replica.",
-        "wait": "Wait until the jobs in FILES have ended.",
-        "delete": "Delete the objects of the jobs in FILES.",
+        "wait": "Wait until jobs have ended.",
+        "rerun": "Run jobs again that have ended or still run.",
+        "delete": "Delete the objects of jobs.",
         "ssh-secret": "Print a Secret with a new ssh key pair.",
     },
     "Run from other tools": {

@@ -2,12 +2,10 @@
 
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -15,16 +13,22 @@ from mlgen.cli._options import (
     FILE,
     Command,
     as_jobset,
+    chosen_kubectl,
     completed,
     duration,
     files,
+    is_name,
     kubectl,
+    namespace,
     no_config,
     one_stdin,
+    only_jobs,
     parsed,
     rendering,
     reporting,
+    settings,
     site,
+    strict,
     supervisor,
     written_options,
 )
@@ -33,42 +37,38 @@ from mlgen.kubernetes import names
 from mlgen.output.terminal import safe
 
 if TYPE_CHECKING:
-    from mlgen.live.job import LiveJob
-    from mlgen.live.kubectl import Kubectl
+    from mlgen.client import Cluster
+    from mlgen.live.apply import Applied
     from mlgen.live.state import JobState
-    from mlgen.result import Rendered
+    from mlgen.result import Rendered, Result
 
 
-def _cluster() -> "Kubectl":
-    """Return kubectl with the --context and --kubeconfig of the command."""
-    from mlgen.live.kubectl import Kubectl
+def _cluster(values: dict[str, Any]) -> "Cluster":
+    """Return the cluster with the --context, --kubeconfig and --namespace of the command."""
+    from mlgen.client import Cluster
 
-    meta = click.get_current_context().meta
-    return Kubectl(context=meta["mlgen.context"], kubeconfig=meta["mlgen.kubeconfig"])
+    return Cluster(namespace=values.get("namespace"), kubectl=chosen_kubectl(), tell=_tell)
 
 
-def _rendered(files: Sequence[str], values: dict[str, Any]) -> "list[Rendered]":
+def _rendered(files: Sequence[str], values: dict[str, Any]) -> "Result":
     """Return the rendered jobs of files. Exit if there is an error (1), or no job (2).
 
     Warnings are omitted, because `render` and `validate` print them.
     """
-    jobs = rendered(files, values, totals=False, warnings=False).jobs
-    if not jobs:
+    result = rendered(files, values, totals=False, warnings=False)
+    if not result.jobs:
         raise click.UsageError("no job found in FILES")
-    return jobs
+    return result
 
 
-def _jobs(words: Sequence[str], values: dict[str, Any]) -> "list[LiveJob]":
-    """Return the jobs of files, and the jobs in the cluster with a name. Exit as `_rendered` does.
+def _jobs(words: Sequence[str], values: dict[str, Any]) -> "list[Rendered | str]":
+    """Return the jobs of files, then names. Exit as `_rendered` does.
 
     A word that is no file is a name, or a namespace and a name.
     """
-    from mlgen.live.job import named, of_file
-
-    files = [word for word in words if word == "-" or not is_name(word) or Path(word).exists()]
-    jobs = list(map(of_file, _rendered(files, values))) if files else []
-    names = [word for word in words if word not in files]
-    return jobs + (checked(lambda: named(_cluster(), names, values["namespace"])) if names else [])
+    files = [word for word in words if not is_name(word)]
+    names = [word for word in words if is_name(word)]
+    return [*(_rendered(files, values).jobs if files else ()), *names]
 
 
 def _tell(text: str) -> None:
@@ -81,13 +81,14 @@ def _print(*lines: str) -> None:
     write_page("".join(f"{line}\n" for line in lines))
 
 
-def _missing(jobs: "Sequence[LiveJob]", states: "Sequence[JobState]") -> bool:
+def _missing(jobs: "Sequence[Rendered | str]", states: "Sequence[JobState]") -> bool:
     """Report the jobs that are not in the cluster. Return True if there are any."""
     from mlgen.live.logs import not_found
 
-    options, pairs = written_options(), zip(jobs, states, strict=True)
-    missing = [(job, each.namespace) for job, each in pairs if each.phase == "NotFound"]
-    report(not_found(job, namespace, options) for job, namespace in missing)
+    options = written_options()
+    files = ["" if isinstance(job, str) else job.file for job in jobs]
+    missing = [pair for pair in zip(files, states, strict=True) if pair[1].phase == "NotFound"]
+    report(not_found(file, state, options) for file, state in missing)
     return bool(missing)
 
 
@@ -129,11 +130,131 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live.doctor import examine, has_missing, page
 
-    jobs = _rendered(files, values) if files else []
-    sections = checked(lambda: examine(_cluster(), jobs, values["kube_version"]))
+    jobs = _rendered(files, values).jobs if files else []
+    kubectl = _cluster(values).kubectl
+    sections = checked(lambda: examine(kubectl, jobs, values["kube_version"]))
     write_page(page(sections))
     if has_missing(sections):
         sys.exit(1)
+
+
+follow = click.option(
+    "--follow", is_flag=True, help="Then print the log of rank 0, until training has ended."
+)
+then_wait = click.option(
+    "--wait", is_flag=True, help="Then wait until all jobs have ended, as mlgen wait does."
+)
+
+
+@click.command("apply", cls=Command)
+@files
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Delete each job that exists, wait until its pods are gone, and apply it.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Change nothing. The API server checks the objects.",
+)
+@follow
+@then_wait
+@kubectl
+@rendering
+@supervisor
+@as_jobset
+@only_jobs
+@strict
+@reporting
+def apply(
+    files: tuple[str, ...], *, replace: bool, dry_run: bool, follow: bool, wait: bool, **values: Any
+) -> None:
+    """Apply the jobs in FILES to the cluster.
+
+    This is mlgen render FILES | kubectl apply --server-side -f -, with checks. It reports objects
+    that the jobs need and the cluster lacks. A job that already runs with the same job file is left
+    unchanged. A change that would stop it, or that the API server would reject, is refused:
+    --replace does that on purpose. The job file is stored with the job, for mlgen rerun.
+
+    \b
+    Examples:
+      mlgen apply job.yaml
+      mlgen apply job.yaml --follow      # and print the log of rank 0
+      mlgen apply jobs/ -n vision --wait # exits as mlgen wait does
+      mlgen apply job.yaml --replace --set spec.roles.worker.replicas=8
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    _require_one(follow=follow, wait=wait, dry_run=dry_run)
+    result = rendered(files, values, totals=False)
+    cluster = _cluster(values)
+    applied = checked(lambda: cluster.apply(result, replace=replace, dry_run=dry_run))
+    _print_applied(applied, " (dry run)" if dry_run else "")
+    _then(cluster, result.jobs, follow=follow, wait=wait)
+
+
+@click.command("rerun", cls=Command)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@settings
+@namespace
+@follow
+@then_wait
+@kubectl
+@reporting
+def rerun(
+    names: tuple[str, ...],
+    *,
+    settings: tuple[tuple[Any, Any], ...],
+    namespace: str | None,
+    follow: bool,
+    wait: bool,
+) -> None:
+    """Run jobs again that have ended or still run.
+
+    Delete the objects of each job except for its PersistentVolumeClaims, wait until its pods are
+    gone, and apply the same objects again. With --set, change them first: this requires a job that
+    mlgen apply has applied, because it stores the job file. To run a changed file, use
+    mlgen apply --replace.
+
+    \b
+    Examples:
+      mlgen rerun bert
+      mlgen rerun bert --set args.lr=1e-5 --follow
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    _require_one(follow=follow, wait=wait)
+    cluster = _cluster({"namespace": namespace})
+    applied = checked(lambda: cluster.rerun(*names, set=settings))
+    _print_applied(applied)
+    _then(cluster, [f"{each.namespace}/{each.name}" for each in applied], follow=follow, wait=wait)
+
+
+def _require_one(**flags: bool) -> None:
+    """Check that at most one of several flags is set."""
+    written = [f"--{name.replace('_', '-')}" for name, value in flags.items() if value]
+    if len(written) > 1:
+        raise click.UsageError(f"{' and '.join(written)} are mutually exclusive")
+
+
+def _print_applied(applied: "Sequence[Applied]", suffix: str = "") -> None:
+    """Print a line for each job, after the changes of a job that runs."""
+    for each in applied:
+        if each.action == "changed":
+            _tell(each.message.rstrip())
+        hint = f": {each.message}; to run it again: mlgen rerun {each.name}"
+        _print(f"{each.name} {each.action}{hint if each.action == 'ended' else ''}{suffix}")
+
+
+def _then(
+    cluster: "Cluster", jobs: "Sequence[Rendered | str]", *, follow: bool, wait: bool
+) -> None:
+    """Follow the only job, or wait for all jobs, and exit with their status."""
+    from mlgen.live.logs import Follower, Request, find_job, find_replica
+
+    if follow:
+        found = checked(lambda: find_job(cluster.live(jobs), None))
+        request = Request(found, checked(lambda: find_replica(found, None, None, None)))
+        checked(Follower(cluster.kubectl, request, click.echo, _tell).run)
+    if follow or wait:
+        _exit_as(cluster, jobs)
 
 
 @click.command("status", cls=Command)
@@ -185,9 +306,9 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
 
     if watch and form == "json":
         raise click.UsageError("--watch and -o json are mutually exclusive")
-    jobs = _jobs(files, values)
+    cluster, jobs = _cluster(values), _jobs(files, values)
     if not watch:
-        states = checked(lambda: watching.states(_cluster(), jobs))
+        states = checked(lambda: cluster.states(jobs))
         present = [each for each in states if each.phase != "NotFound"]
         if form == "json":
             _print(json.dumps(watching.documents(states), indent=2))
@@ -196,10 +317,10 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
     elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         plain = click.get_current_context().meta["mlgen.color"] == "never"
         screen = watching.Screen(sys.stdout, color=not (plain or os.environ.get("NO_COLOR")))
-        states = checked(lambda: screen.show(watching.poll(_cluster(), jobs, screen.tell)))
+        cluster.tell = screen.tell
+        states = checked(lambda: screen.show(cluster.poll(jobs)))
     else:
-        looks = watching.poll(_cluster(), jobs, _tell)
-        states = checked(lambda: watching.print_changes(looks, _print))
+        states = checked(lambda: watching.print_changes(cluster.poll(jobs), _print))
     if _missing(jobs, states):
         sys.exit(1)
 
@@ -285,15 +406,15 @@ def logs(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--index requires --role")
     if follow and previous:
         raise click.UsageError("--follow and --previous are mutually exclusive")
-    jobs = _jobs([file], values)
-    found = checked(lambda: find_job(jobs, job))
+    cluster, words = _cluster(values), _jobs([file], values)
+    found = checked(lambda: find_job(cluster.live(words), job))
     replica = checked(lambda: find_replica(found, rank, role, index))
     lines, options = -1 if tail is None else tail, tuple(written_options())
     request = Request(found, replica, container, previous, lines, options)
     if follow:
-        checked(Follower(_cluster(), request, click.echo, _tell).run)
+        checked(Follower(cluster.kubectl, request, click.echo, _tell).run)
     else:
-        checked(lambda: print_log(_cluster(), request, click.echo))
+        checked(lambda: print_log(cluster.kubectl, request, click.echo))
 
 
 @click.command("wait", cls=Command)
@@ -327,10 +448,19 @@ def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> Non
       mlgen wait job.yaml --timeout 8h       # exits with 124 after 8 hours
       mlgen wait jobs/ && mlgen delete jobs/ --yes
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    cluster, jobs = _cluster(values), _jobs(files, values)
+    _exit_as(cluster, jobs, timeout)
+
+
+def _exit_as(
+    cluster: "Cluster", jobs: "Sequence[Rendered | str]", timeout: float | None = None
+) -> NoReturn:
+    """Wait until jobs have ended, print each change on stderr, and exit with their status."""
+    from mlgen.client import name_of
     from mlgen.live.watch import wait
 
-    jobs = _jobs(files, values)
-    states, status = checked(lambda: wait(_cluster(), jobs, _tell, timeout))
+    names = list(map(name_of, jobs))
+    states, status = checked(lambda: wait(cluster.poll(jobs, timeout), names, _tell))
     if states:
         _missing(jobs, states)
     sys.exit(status)
@@ -370,21 +500,22 @@ def delete(
       mlgen delete job.yaml --dry-run   # only lists the objects
       mlgen delete job.yaml --claims    # including PersistentVolumeClaims and data
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live.delete import delete, deletion, named
+    from mlgen.client import name_of
+    from mlgen.live.delete import delete, named
 
     asks = not (yes or dry_run)
     if asks and not is_terminal():
         raise click.UsageError("not a terminal; add --yes or --dry-run")
     if asks and "-" in files:
         raise click.UsageError("--yes is required when a job is read from standard input")
-    kubectl, jobs = _cluster(), _jobs(files, values)
-    found = checked(lambda: deletion(kubectl, jobs, claims=claims))
+    cluster, jobs = _cluster(values), _jobs(files, values)
+    found = checked(lambda: cluster.delete(*jobs, claims=claims, dry_run=True))
     for item in found.claims:
         _tell(f"{named(item)} is kept; to delete it with its data, use --claims")
     for item in found.foreign:
         _tell(f"{named(item)} is kept: its labels belong to another job")
     if not found.objects:
-        listed = ", ".join(job.name for job in jobs)
+        listed = ", ".join(map(name_of, jobs))
         _tell(f"nothing to delete: there are no objects of {listed}")
         return
     if not yes:
@@ -394,13 +525,8 @@ def delete(
         return
     if asks:
         click.confirm(f"Delete {len(found.objects)} objects?", abort=True, err=True)
-    checked(lambda: delete(kubectl, found.objects, _tell))
+    checked(lambda: delete(cluster.kubectl, found.objects, _tell))
     _print(*(f"{named(item)} deleted" for item in found.objects))
-
-
-def is_name(word: str) -> bool:
-    """Return whether a word can be the name of a job, or a namespace and a name."""
-    return bool(re.fullmatch(rf"(?:{names.LABEL}/)?{names.LABEL}", word))
 
 
 def is_terminal() -> bool:

@@ -5,7 +5,7 @@ fixes.
 """
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from mlgen.diff.report import entries, report
 from mlgen.documents.files import Text
 from mlgen.kubernetes.objects import Object, group_kind
 from mlgen.kubernetes.values import mapping, sequence
+from mlgen.live.job import named, owned
 from mlgen.live.kubectl import ClusterError, Kubectl, identity, listed
 from mlgen.problems import Collector, MlgenError
 from mlgen.result import Options, Output, Result
@@ -40,20 +41,26 @@ def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Output:
     return Output(report(found), results[1].warnings)
 
 
-def cluster(new: Iterable[Text], options: Options, live: Sequence[Object] | None = None) -> Output:
+def cluster(kubectl: Kubectl, name: str | None, new: Iterable[Text], options: Options) -> Output:
     """Compare the objects in the cluster with the manifests of a file or folder.
 
     Args:
+        kubectl: reads the cluster.
+        name: a job in the cluster, whose objects are compared; None for those of the manifests.
         new: the texts.
         options: to render them.
-        live: the objects of a job in the cluster; None to read those of the manifests.
 
     Raises:
-        MlgenError: the manifests cannot be rendered, or kubectl is missing or fails.
+        MlgenError: the manifests cannot be rendered, the cluster has no such job, or kubectl is
+            missing or fails.
     """
     result = _rendered(new, options, new=True)
-    after = [with_namespace(item, options.namespace) for item in _objects(result)]
-    before = _fetch(after) if live is None else live
+    namespace = options.namespace
+    if name:
+        (job,) = named(kubectl, [name], namespace)
+        namespace, before = job.namespace, owned(kubectl, job)
+    after = [with_namespace(item, namespace) for item in _objects(result)]
+    before = before if name else _fetch(kubectl, after)
     return Output(report(list(entries(pair(before, after), options.kube_version))), result.warnings)
 
 
@@ -70,10 +77,11 @@ def _rendered(texts: Iterable[Text], options: Options, *, new: bool) -> Result:
     return result
 
 
-def _fetch(manifests: Iterable[Object]) -> list[Object]:
+def _fetch(kubectl: Kubectl, manifests: Iterable[Object]) -> list[Object]:
     """Return the current objects in the cluster for some manifests; missing ones are omitted.
 
     Args:
+        kubectl: reads the cluster.
         manifests: the manifests. The default namespace is from kubectl's context.
 
     Raises:
@@ -84,7 +92,7 @@ def _fetch(manifests: Iterable[Object]) -> list[Object]:
         return []
     try:
         words = ("get", "-f", "-", "--ignore-not-found")
-        return Kubectl().objects(*words, stdin=listed(identities))
+        return kubectl.objects(*words, stdin=listed(identities))
     except ClusterError as error:
         (problem,) = error.problems
         hint = f"{problem.hint}, {ALTERNATIVE}"

@@ -12,11 +12,11 @@ from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
 from mlgen import pipeline
-from mlgen.checks.pods import WORKLOADS
+from mlgen.checks.pods import WORKLOADS, workloads
 from mlgen.checks.prerequisites import GATE, SCHEDULER, Prerequisite
 from mlgen.diff import with_namespace
 from mlgen.diff.compare import pair
-from mlgen.diff.report import entries, report
+from mlgen.diff.report import Entry, entries, report
 from mlgen.documents.files import Text
 from mlgen.kubernetes.names import LAST_APPLIED
 from mlgen.kubernetes.objects import Object, is_built_in
@@ -129,9 +129,9 @@ def again(
     if stored := _annotation(job.objects, SOURCE):
         values = json.loads(stored)
         options = Options(
-            parse(values["kubeVersion"]),
-            job.namespace,
-            settings,
+            kube_version=parse(values["kubeVersion"]),
+            namespace=job.namespace,
+            settings=settings,
             supervisor=values["supervisor"],
             jobset=values["jobset"],
         )
@@ -248,25 +248,23 @@ def _decided(
         return Applied(name, namespace, "created")
     if replace:
         return Applied(name, namespace, "replaced")
+    hint = "to delete it, wait for its pods, and apply it again, use --replace"
+    if any(item["metadata"].get("deletionTimestamp") for item in workloads(old.objects).values()):
+        return Problem((), f"{name} is being deleted", "kubectl", hint)
     now = state(snapshot(old, old.objects, time.time()))
     is_same = bool(job.source) and job.source == _annotation(old.objects, SOURCE)
-    found = (
-        [] if is_same else list(entries(pair(owned(kubectl, old), job.objects), job.kube_version))
-    )
+    found: list[Entry] = []
+    if not is_same or (now.missing and not now.ended):
+        found += entries(pair(owned(kubectl, old), job.objects), job.kube_version)
     if not found:
         return Applied(name, namespace, "ended" if now.ended else "unchanged", now.phase)
     stops = [each for each in found if each.verdict in REFUSED or each.stops_pods]
     if not (stops or now.ended):
         return Applied(name, namespace, "changed", report(found))
-    does = (
-        f"has ended ({now.phase})"
-        if now.ended
-        else f"is {now.phase}, and this change would stop it"
-    )
+    does = f"is {now.phase}, and this change would stop it"
+    does = f"has ended ({now.phase})" if now.ended else does
     details = "; ".join(each.lines[0] for each in stops or found)
-    message = f"{name} {does}: {details}"
-    hint = "to delete it, wait for its pods, and apply it again, use --replace"
-    return Problem((), message, "kubectl", hint)
+    return Problem((), f"{name} {does}: {details}", "kubectl", hint)
 
 
 def _delete(kubectl: Kubectl, jobs: Sequence[LiveJob], tell: Tell) -> None:

@@ -137,15 +137,15 @@ def read(kubectl: Kubectl, names: Sequence[str], namespace: str | None) -> list[
     found += selected("configmaps", SUPERVISES, names)
     parts = {(name_of(each), part_of(each)) for each in found}
     supervised = {name_of(each): each for each in found if is_supervisor(each)}
-    # Before mlgen 0.3, the pod and the ConfigMaps of a supervisor had only recommended labels.
+    # Before mlgen 0.3, some had only recommended labels, and the plan did not have SUPERVISES.
     old = [name for name in supervised if not {(name, "supervisor"), (name, "status")} <= parts]
     if old:
         for item in selected("pods,configmaps", INSTANCE, old):
             labels = _labels(item)
-            if part_of(item) in ("supervisor", "status") or JOB not in labels:
+            if part_of(item) == supervisor.NAME or not {JOB, SUPERVISES} & labels.keys():
                 own = {**labels, SUPERVISES: labels[INSTANCE]}
                 found.append({**item, "metadata": {**item["metadata"], "labels": own}})
-    waiting = [name for name in supervised if name not in old and not _runs(supervised[name])]
+    waiting = [name for name in supervised if not _runs(supervised[name])]
     return found + (selected("pods", SUPERVISES, waiting) if waiting else [])
 
 

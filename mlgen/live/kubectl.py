@@ -67,7 +67,8 @@ class Outcome(NamedTuple):
         """The error in one line, without the retries that the client library logs."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if not line.startswith(LOG_PREFIXES)]
-        return " ".join(errors or lines or ["no error message"]).removeprefix("error: ")
+        kept = dict.fromkeys(errors or lines or ["no error message"])
+        return " ".join(kept).removeprefix("error: ")
 
     @property
     def is_answer(self) -> bool:

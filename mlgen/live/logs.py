@@ -11,7 +11,7 @@ from mlgen.kubernetes.objects import Object
 from mlgen.live.job import LiveJob
 from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.reasons import FINE, WAIT, shortened
-from mlgen.live.state import Snapshot, reasons_of_pods, snapshots, state
+from mlgen.live.state import JobState, Snapshot, reasons_of_pods, snapshots, state
 from mlgen.live.watch import PAUSE, Tell, patient_snapshots
 from mlgen.objects.labels import workload_name
 from mlgen.output.manifests import file_argument
@@ -166,25 +166,26 @@ def why(now: Moment, request: Request) -> str:
     return f"{why.word}: {why.message}".removesuffix(": ")
 
 
-def not_found(job: LiveJob, namespace: str, options: Sequence[str]) -> Problem:
+def not_found(file: str, state: JobState, options: Sequence[str]) -> Problem:
     """Return the problem of a job that does not exist in the cluster.
 
     Args:
-        job: the job.
-        namespace: the namespace searched; "" for the namespace of kubectl's context.
+        file: the name of the job file; "" for a job by name.
+        state: the state of the job.
         options: mlgen's options when the job was rendered.
     """
+    namespace = state.namespace
     where = f"namespace {namespace}" if namespace else "the namespace of kubectl's context"
-    command = shlex.join(["mlgen", "render", file_argument(job.file), *options])
-    hint = f"to create it: {command} | kubectl apply -f -"
-    return Problem((), f"{job.name} is not in {where}", "kubectl", hint)
+    command = shlex.join(["mlgen", "render", file_argument(file), *options])
+    hint = f"to create it: {command} | kubectl apply -f -" if file else "mlgen list shows the jobs"
+    return Problem((), f"{state.name} is not in {where}", "kubectl", hint)
 
 
 def no_pod(snapshot: Snapshot, request: Request) -> MlgenError:
     """Return the exception for a replica without a pod."""
     present = state(snapshot)
     if present.phase == "NotFound":
-        return MlgenError([not_found(request.job, present.namespace, request.options)])
+        return MlgenError([not_found(request.job.file, present, request.options)])
     does = next((each.pods for each in present.roles if each.role == request.replica.role.name), "")
     details = "; ".join(filter(None, (present.phase, present.message)))
     message = f"{request.replica} has no pod; role: {does}; job: {details}"

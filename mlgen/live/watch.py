@@ -131,7 +131,7 @@ def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]
 
 
 def wait(
-    kubectl: Kubectl, jobs: Sequence[LiveJob], tell: Tell, timeout: float | None
+    found: Iterator[list[JobState]], jobs: Sequence[str], tell: Tell
 ) -> tuple[list[JobState], int]:
     """Wait until jobs have ended, and return their states ([] if unknown) and the exit status.
 
@@ -139,20 +139,19 @@ def wait(
     the first job that has not succeeded: the exit code of its first failed replica, or 1.
 
     Args:
-        kubectl: reads the cluster.
-        jobs: to wait for.
+        found: the states, as `poll` yields them.
+        jobs: the names of the jobs, for a message.
         tell: prints a line for each change.
-        timeout: seconds; None for no limit.
 
     Raises:
         ClusterError: kubectl is not installed, or fails.
     """
-    last = print_changes(poll(kubectl, jobs, tell, timeout), tell)
+    last = print_changes(found, tell)
     unsuccessful = [each for each in last if each.phase != "Succeeded"]
     over = [each for each in unsuccessful if each.is_over]
     if over:
         return last, over[0].exit_status
-    names = [each.name for each in unsuccessful] if last else [each.name for each in jobs]
+    names = [each.name for each in unsuccessful] if last else [*jobs]
     if names:
         tell(f"timed out; not finished: {', '.join(names)}")
     return last, TIMED_OUT if names else 0

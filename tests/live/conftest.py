@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from mlgen.cli import main
 from mlgen.live import delete, logs, watch
+from mlgen.live.job import OWNED
 from mlgen.live.kubectl import Kubectl, Outcome, failure
 
 HERE = Path(__file__).parent
@@ -26,6 +27,21 @@ def recording(name):
 def printed(objects):
     """kubectl's output for objects with `-o json`."""
     return json.dumps({"kind": "List", "items": objects})
+
+
+def _matches(item, requirement):
+    """Return whether an object matches one requirement of a label selector."""
+    key, *values = re.split(r"=| in \(|, ", requirement.rstrip(")"))
+    labels = item["metadata"].get("labels") or {}
+    return key[1:] not in labels if key.startswith("!") else labels.get(key) in values
+
+
+def _is_of(item, kinds):
+    """Return whether an object is of one of some kinds, as kubectl writes them."""
+    return any(
+        kind.partition(".")[0].rstrip("s") == item["kind"].lower().rstrip("s")
+        for kind in kinds.split(",")
+    )
 
 
 class Cluster:
@@ -41,6 +57,8 @@ class Cluster:
         """Log lines by pod and container. A callable item is called instead of printed."""
         self.steps = []
         """The next recordings, one for each `sleep`."""
+        self.interrupted = None
+        """The number of objects that are applied until Ctrl-C."""
         self.refused = set()
         """Verbs and resources that a review denies."""
 
@@ -67,7 +85,7 @@ class Cluster:
                 return found if isinstance(found, Outcome) else Outcome(0, printed(found), "")
         return Outcome(0, self._text(words, stdin), "")
 
-    def _text(self, words, stdin):
+    def _text(self, words, stdin):  # noqa: C901, PLR0911 - one line for each command
         if words[0] == "delete":
             self.deleted += json.loads(stdin)["items"]
             names = {(item["kind"], item["metadata"]["name"]) for item in self.deleted}
@@ -79,39 +97,59 @@ class Cluster:
             return ""
         if words[0] == "create":
             return "\n".join(map(self._reviewed, json.loads(stdin)["items"]))
+        if words[0] == "api-resources":
+            return "\n".join(OWNED)
+        if words[:2] == ("auth", "whoami"):
+            return "ada@example.com"
+        if words[0] == "wait":
+            return ""
         if words[:3] == ("get", "-f", "-"):
             asked = {(i["kind"], i["metadata"]["name"]) for i in json.loads(stdin)["items"]}
             objects = [i for i in self.objects if (i["kind"], i["metadata"]["name"]) in asked]
             return printed(objects)
         if words[1] == "events":
             return printed(self.events)
+        if "--ignore-not-found" in words:
+            names = {f"{item['kind'].lower()}/{item['metadata']['name']}" for item in self.objects}
+            return "\n".join(word for word in words if word in names)
         if "-l" in words:
             objects = self._selected(words[words.index("-l") + 1])
             if words[-1] != "name":
-                return printed(objects)
+                return printed([item for item in objects if _is_of(item, words[1])])
             pods = [item for item in objects if item["kind"] == "Pod"]
             return "".join(f"pod/{item['metadata']['name']}\n" for item in pods)
         raise AssertionError(f"no answer to {words}")
 
     def _selected(self, selector):
-        """Return the objects with a label: `key=value`, or `key in (value, value)`."""
-        key, *values = re.split(r"=| in \(|, ", selector.rstrip(")"))
-        return [
-            item
-            for item in self.objects
-            if (item["metadata"].get("labels") or {}).get(key) in values
-        ]
+        """Return the objects that match a selector: `a=b`, `a in (b, c)`, `!a`, or several."""
+        parts = re.split(r",(?![^(]*\))", selector)
+        return [item for item in self.objects if all(_matches(item, part) for part in parts)]
 
     def _reviewed(self, item):
         asked = item["spec"]["resourceAttributes"]
         key = f"{asked['verb']} {asked['resource']}"
         return json.dumps({**item, "status": {"allowed": key not in self.refused}}, indent=2)
 
-    def lines(self, *words, namespace=None):
+    def lines(self, *words, namespace=None, stdin=""):
         self.calls.append(" ".join(words))
-        self.requests.append((" ".join(words), namespace, None))
+        self.requests.append((" ".join(words), namespace, stdin or None))
+        if words[0] == "apply":
+            return self._applied(json.loads(stdin)["items"], "--dry-run=server" in words)
         pod = next(word for word in words[1:] if word != "-f")
         return self._lines(pod, words[words.index("-c") + 1])
+
+    def _applied(self, items, dry_run):
+        for item in items:
+            if self.interrupted is not None and not self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = self.interrupted and self.interrupted - 1
+            name, metadata = item["metadata"]["name"], item["metadata"]
+            own = {"uid": f"uid-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+            if not dry_run:
+                key = item["kind"], name
+                others = [e for e in self.objects if (e["kind"], e["metadata"]["name"]) != key]
+                self.objects = [*others, {**item, "metadata": {**metadata, **own}}]
+            yield f"{item['kind'].lower()}/{name} serverside-applied"
 
     def _lines(self, pod, container):
         found = self.logs.get((pod, container))

@@ -123,15 +123,22 @@ def test_wait_ends_in_time_if_the_api_server_never_responds(program, monkeypatch
 
 LIVE = [
     ("doctor", "JOB"),
+    ("apply", "JOB"),
     ("status", "JOB"),
     ("logs", "JOB"),
     ("wait", "JOB"),
+    ("rerun", "bert"),
     ("delete", "JOB", "--yes"),
     ("diff", "JOB", "--live"),
 ]
 """Commands that contact the cluster."""
 
-FLAGS = {"logs": ["--follow", "--previous"], "status": ["--watch"], "delete": ["--claims"]}
+FLAGS = {
+    "apply": ["--wait"],
+    "logs": ["--follow", "--previous"],
+    "status": ["--watch"],
+    "delete": ["--claims"],
+}
 """Their options that change what they request."""
 
 EACH = [

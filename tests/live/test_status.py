@@ -263,7 +263,9 @@ def test_a_role_whose_pods_cannot_be_created(cluster, run):
 def test_a_supervisor_that_does_not_start(cluster):
     cluster.show("running")
     for item in cluster.objects:
-        if item["metadata"]["name"].startswith("ddp-supervisor-"):
+        if item["metadata"]["name"] == "ddp-supervisor":
+            item["status"]["ready"] = 0
+        elif item["metadata"]["name"].startswith("ddp-supervisor-"):
             waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
             item["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
 
