@@ -8,31 +8,20 @@ The subpackages are the architecture. Data only moves to the right:
 `mlgen.pipeline` calls these packages in this order. None of them reads a clock, the network or the
 environment.
 
-Four functions are the public API. A job is a mapping, the path of a file or folder, or text (a
-string with a line break). Several jobs are a list of these. In a notebook:
+Five functions and a client are the public API. A job is a mapping, the path of a file or folder, or
+text (a string with a line break). Several jobs are a list of these. In a notebook:
 
     >>> import mlgen
-    >>> job = {
-    ...     "apiVersion": "mlgen.dev/v1alpha1",
-    ...     "kind": "TrainingJob",
-    ...     "metadata": {"name": "mnist"},
-    ...     "spec": {
-    ...         "framework": "pytorch",
-    ...         "image": "example/mnist:1.4",
-    ...         "command": ["torchrun", "train.py"],
-    ...         "roles": {"worker": {"replicas": 2}},
-    ...     },
-    ... }
-    >>> [item["kind"] for item in mlgen.render(job)]
-    ['ConfigMap', 'Service', 'Job']
+    >>> jobs = mlgen.load("jobs/bert.yaml", set={"spec.env.LR": "0.1"})
+    >>> cluster = mlgen.Cluster(namespace="team-a")
+    >>> cluster.apply(jobs)
+    >>> for state in cluster.wait(*jobs):
+    ...     print(state.name, state.phase)
 
-In an Airflow task that passes the objects to the Kubernetes client:
+In a program that needs only the objects:
 
-    @task
-    def train(learning_rate: float) -> None:
-        options = mlgen.Options(settings=((("spec", "env", "LR"), str(learning_rate)),))
-        for item in mlgen.render("jobs/bert.yaml", options):
-            utils.create_from_dict(ApiClient(), item)
+    >>> [item["kind"] for item in mlgen.render("jobs/bert.yaml")]
+    ['Service', 'Job', 'ConfigMap']
 
 In a test of the job files of a repository:
 

@@ -60,10 +60,10 @@ class Options:
     def __init__(  # noqa: PLR0913 - one for each option
         self,
         kube_version: str | tuple[int, int] = DEFAULT,
-        *,
         namespace: str | None = None,
         settings: Mapping[str, Any] | Settings = (),
         matrix: "Mapping[str, Sequence[Any]] | Axes" = (),
+        *,
         supervisor: bool = True,
         workflow: bool = False,
         jobset: bool = False,
