@@ -387,9 +387,9 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
     """Show the state of jobs.
 
     A job is a FILE, with the same options as for mlgen render, or the NAME of a job in the cluster,
-    or NAMESPACE/NAME. For each job, print its state, its progress, its conditions and the replicas of each role. For
-    pods that do not run, print the reason: missing peers, scheduling, image pull errors or exit
-    codes.
+    or NAMESPACE/NAME. For each job, print its state, its progress, its conditions and the replicas
+    of each role. For pods that do not run, print the reason: missing peers, scheduling, image pull
+    errors or exit codes.
 
     The progress requires runPolicy.progress in the job file.
 
