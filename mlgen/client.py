@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlgen import apply as applying
 from mlgen import validate
-from mlgen.live import apply as applying
+from mlgen.apply import Applied
 from mlgen.live import delete as deleting
 from mlgen.live import listing, watch
-from mlgen.live.apply import Applied
 from mlgen.live.job import LiveJob, named, of_file
 from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.listing import JobSummary

@@ -256,14 +256,16 @@ def _together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 files = click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=FILE, callback=parsed(one_stdin)
 )
-selector = click.option(
+_selection = partial(click.option, cls=SharedOption, section="Selection options")
+
+selector = _selection(
     "-l",
     "--selector",
     default="",
     metavar="SELECTOR",
     help="Select jobs in the cluster by their labels, as for kubectl: team=vision,tier!=test.",
 )
-all_namespaces = click.option(
+all_namespaces = _selection(
     "-A",
     "--all-namespaces",
     "everywhere",

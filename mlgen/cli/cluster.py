@@ -41,8 +41,8 @@ from mlgen.kubernetes import names
 from mlgen.output.terminal import safe
 
 if TYPE_CHECKING:
+    from mlgen.apply import Applied
     from mlgen.client import Cluster
-    from mlgen.live.apply import Applied
     from mlgen.live.listing import JobSummary
     from mlgen.live.state import JobState
     from mlgen.live.watch import Tell
@@ -169,10 +169,10 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 
 
 follow = click.option(
-    "--follow", is_flag=True, help="Then print the log of rank 0, until training has ended."
+    "--follow", is_flag=True, help="Print the log of rank 0 afterwards, until training has ended."
 )
 then_wait = click.option(
-    "--wait", is_flag=True, help="Then wait until all jobs have ended, as mlgen wait does."
+    "--wait", is_flag=True, help="Wait afterwards until all jobs have ended, as mlgen wait does."
 )
 
 
@@ -186,7 +186,7 @@ then_wait = click.option(
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Change nothing. The API server checks the objects.",
+    help="Check the objects on the API server, without changing them.",
 )
 @follow
 @then_wait

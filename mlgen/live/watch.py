@@ -10,16 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from time import sleep
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Any, Protocol, TextIO, TypeVar
 
 from mlgen.live.job import LiveJob
 from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.state import JobState, ProgressState, Snapshot, StuckPods, snapshots, state
 from mlgen.output.terminal import columns, safe
 from mlgen.runtime.times import stamp
-
-if TYPE_CHECKING:
-    from mlgen.live.listing import JobSummary
 
 PAUSE = 2.0
 """Seconds between two reads of the cluster."""
@@ -57,7 +54,19 @@ HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 Tell = Callable[[str], None]
 
 T = TypeVar("T")
-Job = TypeVar("Job", "JobState", "JobSummary")
+
+
+class _Named(Protocol):
+    """A state of a job, or a job in a list."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+
+Job = TypeVar("Job", bound=_Named)
 
 
 def states(kubectl: Kubectl, jobs: Sequence[LiveJob]) -> list[JobState]:
@@ -275,7 +284,7 @@ def _progress(progress: ProgressState) -> dict[str, object]:
     }
 
 
-def documents(states: "Sequence[JobState | JobSummary]") -> list[dict[str, object]]:
+def documents(states: Sequence[Any]) -> list[dict[str, object]]:
     """Return the states of jobs for JSON, with times as in the API of Kubernetes."""
     return [_document(asdict(each)) for each in states]
 
