@@ -12,9 +12,9 @@ from mlgen.cli import COMMANDS, FILES, GROUPS, main
 from mlgen.cli._options import SharedOption
 
 IMPERATIVES = {
-    "Add", "Check", "Color", "Compare", "Delete", "Ignore", "Omit", "Override", "Overwrite", "Print",
-    "Reject", "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use", "Wait",
-    "Write",
+    "Add", "Check", "Color", "Compare", "Delete", "Ignore", "Omit", "Override", "Overwrite",
+    "Print", "Reject", "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use",
+    "Wait", "Write",
 }  # fmt: skip
 """The verbs with which the help of an option starts."""
 
