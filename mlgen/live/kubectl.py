@@ -6,13 +6,14 @@ kubectl chooses the context, credentials and default namespace as usual.
 import contextlib
 import json
 import math
-import queue
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 from mlgen.kubernetes.objects import Object
 from mlgen.problems import MlgenError, Problem
@@ -39,9 +40,6 @@ CONFIG_SECONDS = 1.0
 
 STOP_SECONDS = 1.0
 """Seconds that kubectl gets to end. Then it is killed."""
-
-SILENCE = 20.0
-"""Seconds without a line after which `Kubectl.lines` yields None."""
 
 LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
 """Prefixes of klog lines: severity and month."""
@@ -165,7 +163,7 @@ class Kubectl:
 
     @contextlib.contextmanager
     def _started(
-        self, *words: str, namespace: str | None = None
+        self, *words: str, namespace: str | None = None, errors: int | IO[str] = subprocess.PIPE
     ) -> "Generator[subprocess.Popen[str]]":
         """Start kubectl, and stop it at the end if it still runs.
 
@@ -177,7 +175,7 @@ class Kubectl:
                 self.command(*words, namespace=namespace),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=errors,
                 text=True,
                 errors="replace",
             )
@@ -227,25 +225,29 @@ class Kubectl:
                 raise
             return None
 
-    def lines(self, *words: str, namespace: str | None = None) -> Generator[str | None, None, None]:
-        """Run kubectl and yield the lines of its stdout. Closing the generator stops kubectl.
+    @contextlib.contextmanager
+    def proxy(self, paths: str) -> Generator[str, None, None]:
+        """Serve a part of the API at a Unix socket, and yield the name of the socket.
 
-        Yields None after each SILENCE seconds without a line, so that the reader can give up:
-        kubectl does not notice that the node it reads from is lost.
+        One kubectl serves any number of requests. Only this user can open the socket.
+
+        Args:
+            paths: a pattern of the paths that are served.
 
         Raises:
-            ClusterError: kubectl is not installed, or failed (raised after the last line).
+            ClusterError: kubectl is not installed, or fails.
         """
         self._contact()
-        found: queue.Queue[str] = queue.Queue(maxsize=1000)
-        with self._started(*words, namespace=namespace) as process:
-            threading.Thread(target=_read, args=(process, found), daemon=True).start()
-            while (text := _next(found)) != "":
-                yield text and text.rstrip("\n")
-            # kubectl writes an error only when it ends.
-            errors = process.communicate()[1]
-            if process.returncode:
-                raise failure(Outcome(process.returncode, "", errors))
+        with (
+            tempfile.TemporaryDirectory(prefix="mlgen-") as folder,
+            Path(folder, "errors").open("w+") as errors,
+        ):
+            options = (f"--unix-socket={folder}/api", f"--accept-paths={paths}")
+            with self._started("proxy", "--append-server-path", *options, errors=errors) as process:
+                if not (process.stdout and process.stdout.readline()):
+                    errors.seek(0)
+                    raise failure(Outcome(1, "", errors.read()))
+                yield f"{folder}/api"
 
 
 def _ended(
@@ -257,22 +259,6 @@ def _ended(
     except subprocess.TimeoutExpired:
         return None
     return Outcome(process.returncode, stdout, stderr)
-
-
-def _read(process: "subprocess.Popen[str]", found: "queue.Queue[str]") -> None:
-    """Put each line of a process's stdout into a queue, and "" at the end."""
-    with contextlib.suppress(ValueError):  # the stream is closed
-        for text in process.stdout or ():
-            found.put(text)
-    found.put("")
-
-
-def _next(found: "queue.Queue[str]") -> str | None:
-    """Return the next line, "" at the end, or None after SILENCE seconds without a line."""
-    try:
-        return found.get(timeout=SILENCE)
-    except queue.Empty:
-        return None
 
 
 def parsed(text: str) -> list[Object]:
