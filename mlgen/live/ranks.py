@@ -315,7 +315,7 @@ class Follower:
                 while True:
                     is_last = self._is_last(found)
                     self._open(found)
-                    if not is_last:
+                    if not (is_last and self.is_one):
                         self._say(found)
                     yield from self._arrived(is_last=is_last)
                     if is_last and not self._is_unread():
@@ -346,7 +346,10 @@ class Follower:
         return any(run.ended and not run.done for run in self.runs.values())
 
     def _open(self, found: list[Moment]) -> None:
-        """Open the logs that are not read to their end, in the order of the pods of a replica."""
+        """Open the logs that are not read to their end, in the order of the pods of a replica.
+
+        The log of a container that has ended is opened again, because a stream may have broken.
+        """
         is_first = self.skipped is None
         if self.skipped is None:
             self.skipped = {pod["metadata"]["uid"] for now in found for pod in now.pods[1:]}
@@ -367,7 +370,8 @@ class Follower:
                     self.runs[key] = Run(request, now, pod, container)
                     self._say_new(now, key, pod)
                 run, has_ended = self.runs[key], "running" not in status["state"]
-                if not (run.done or run.stream):
+                if not run.done and (not run.stream or (has_ended and not run.ended)):
+                    self._close(run)
                     self._start(run, has_ended=has_ended)
                 if has_ended and not run.done:
                     break

@@ -7,14 +7,20 @@ read, the warnings among the events, and the time.
 import json
 import re
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from click.testing import CliRunner
 
 from mlgen.cli import main
-from mlgen.live import delete, logs, watch
-from mlgen.live.kubectl import Kubectl, Outcome, failure
+from mlgen.live import delete, ranks, watch
+from mlgen.live.kubectl import Kubectl, Outcome
 
 HERE = Path(__file__).parent
 
@@ -107,23 +113,48 @@ class Cluster:
         key = f"{asked['verb']} {asked['resource']}"
         return json.dumps({**item, "status": {"allowed": key not in self.refused}}, indent=2)
 
-    def lines(self, *words, namespace=None):
-        self.calls.append(" ".join(words))
-        self.requests.append((" ".join(words), namespace, None))
-        pod = next(word for word in words[1:] if word != "-f")
-        return self._lines(pod, words[words.index("-c") + 1])
+    @contextmanager
+    def proxy(self, _paths):
+        """Serve `logs`, as `kubectl proxy` does."""
+        with TemporaryDirectory() as folder:
+            with ThreadingUnixStreamServer(f"{folder}/api", Log) as server:
+                server.cluster, server.daemon_threads = self, True
+                Thread(target=server.serve_forever, args=(0.01,)).start()
+                yield f"{folder}/api"
+                server.shutdown()
 
-    def _lines(self, pod, container):
-        found = self.logs.get((pod, container))
-        if found is None:
-            raise failure(Outcome(1, "", f'Error from server (NotFound): pods "{pod}" not found'))
-        for line in found:
-            if callable(line):
-                line()
-            elif isinstance(line, Exception):
-                raise line
-            else:
-                yield line
+
+class Refusal(NamedTuple):
+    """In `Cluster.logs`: an error of the API server instead of a log."""
+
+    reason: str
+    message: str
+
+
+class Log(StreamRequestHandler):
+    """Writes the lines of a log. None: the log goes on, but there are no more lines."""
+
+    def handle(self):
+        url = urlsplit(self.rfile.readline().decode().split()[1])
+        pod, query = url.path.split("/")[-2], dict(parse_qsl(url.query))
+        container = query.pop("container")
+        cluster = self.server.cluster
+        options = " ".join(f"{name}={value}" for name, value in sorted(query.items()))
+        cluster.calls.append(f"log {pod} {container} {options}")
+        missing = Refusal("NotFound", f'pods "{pod}" not found')
+        head = b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n"
+        for item in list(cluster.logs.get((pod, container), [missing])):
+            found = item() if callable(item) else item
+            if isinstance(found, Refusal):
+                answer = json.dumps({"kind": "Status", **found._asdict()})
+                self.wfile.write(f"HTTP/1.0 500 X\r\n\r\n{answer}".encode())
+                return
+            self.wfile.write(head)
+            head = b""
+            if item is None:
+                self.rfile.read()  # until the reader closes the connection
+            elif not callable(item):
+                self.wfile.write(f"{item}\n".encode())
 
 
 @pytest.fixture
@@ -131,8 +162,8 @@ def cluster(monkeypatch):
     fake = Cluster()
     monkeypatch.chdir(HERE / "jobs")
     monkeypatch.setattr(Kubectl, "outcome", fake.outcome)
-    monkeypatch.setattr(Kubectl, "lines", fake.lines)
-    for module in (delete, logs, watch):
+    monkeypatch.setattr(Kubectl, "proxy", fake.proxy)
+    for module in (delete, ranks, watch):
         monkeypatch.setattr(module, "sleep", fake.sleep)
     real = time.time
     monkeypatch.setattr(time, "time", lambda: getattr(fake, "now", real()))

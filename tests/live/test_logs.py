@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from tests.live.conftest import Refusal
 from support import ROOT, live_jobs
 
-from mlgen.live import logs
-from mlgen.live.kubectl import ClusterError, Outcome, failure
+from mlgen.live import logs, ranks
 from mlgen.live.state import snapshot
 from mlgen.problems import MlgenError
 
@@ -78,7 +78,7 @@ def test_roles_that_were_merged(cluster, run):
 
     assert (0, "a\nb\n", "") == run("logs", "ddp.yaml", "--role", "worker", "--index", "1")
     assert (0, "a\nb\n", "") == run("logs", "ddp.yaml", "--rank", "2", "--tail", "5")
-    assert cluster.calls[-1].endswith("-c main --tail=5")
+    assert cluster.calls[-1].endswith(" main tailLines=5 timestamps=true")
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_a_replica_with_a_stateful_set_of_its_own():
         {"kind": "Pod", "metadata": pod, "status": {}},
     ]
 
-    (found,) = logs.pods_of_replica(snapshot(job, objects, 0.0), replica)
-    assert found["metadata"]["uid"] == "p"
+    (now,) = logs.moments(snapshot(job, objects, 0.0), logs.Request(job, [replica]))
+    assert now.pods[0]["metadata"]["uid"] == "p"
 
 
 def test_a_pod_without_a_log_says_why(cluster, run):
@@ -178,7 +178,7 @@ def test_the_log_before_a_restart_in_the_same_pod(cluster, run):
     cluster.logs[pod(cluster, "rank", 0), "main"] = ["before"]
 
     assert "before\n" == run("logs", "ddp.yaml", "--previous")[1]
-    assert cluster.calls[-1].endswith("--previous")
+    assert cluster.calls[-1].endswith(" main previous=true timestamps=true")
 
 
 def at(second, text):
@@ -188,14 +188,13 @@ def at(second, text):
 def test_follow_goes_on_in_a_new_pod(cluster, run):
     cluster.show("running")
     first = pod(cluster, "rank", 1)
-    cluster.logs[first, "main"] = [at(1, "a"), at(2, "b"), lambda: cluster.show("restarting")]
+    cluster.logs[first, "main"] = [at(1, "a"), at(2, "b")]
 
     def restarted():
         cluster.show("restarted")
-        second = pod(cluster, "rank", 1)
-        cluster.logs[second, "main"] = [at(9, "c"), lambda: cluster.show("succeeded")]
+        cluster.logs[pod(cluster, "rank", 1), "main"] = [at(9, "c")]
 
-    cluster.steps = ["restarting", restarted]
+    cluster.steps = ["restarting", restarted, "succeeded"]
 
     status, stdout, stderr = run("logs", "ddp.yaml", "--rank", "1", "--follow")
 
@@ -210,14 +209,33 @@ def test_follow_prints_each_line_once_if_the_connection_is_lost(cluster, run):
     cluster.logs[name, "main"] = [at(1, "a"), at(2, "b"), at(2, "c")]
 
     def more():
-        again = [at(2, "b"), at(2, "c"), at(2, "d"), at(3, "e"), lambda: cluster.show("succeeded")]
-        cluster.logs[name, "main"] = again
+        cluster.logs[name, "main"] = [at(2, "b"), at(2, "c"), at(2, "d"), at(3, "e")]
 
-    cluster.steps = [more]
+    cluster.steps = [more, "succeeded"]
 
     assert "a\nb\nc\nd\ne\n" == run("logs", "ddp.yaml", "-f")[1]
-    resumed = [call for call in cluster.calls if "--since-time" in call]
-    assert [f"logs -f {name} -c main --since-time=2026-11-22T11:00:02Z --timestamps"] == resumed
+    resumed = [call for call in cluster.calls if "sinceTime" in call]
+    options = "follow=true sinceTime=2026-11-22T11:00:02Z timestamps=true"
+    assert [f"log {name} main {options}"] == resumed
+
+
+def test_follow_reads_what_is_left_after_the_end_of_a_container(cluster, run):
+    """A stream that breaks just before the end has not delivered the last lines."""
+    cluster.show("running")
+    name = pod(cluster, "rank", 0)
+
+    def ended():
+        for item in cluster.objects:
+            if item["metadata"]["name"] == name:
+                item["status"]["phase"] = "Succeeded"
+                item["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": 0}}
+        cluster.logs[name, "main"] = [at(1, "a"), at(2, "b")]
+
+    cluster.logs[name, "main"] = [at(1, "a")]
+    cluster.steps = [ended]
+
+    assert "a\nb\n" == run("logs", "ddp.yaml", "-f")[1]
+    assert f"log {name} main sinceTime=2026-11-22T11:00:01Z timestamps=true" == cluster.calls[-1]
 
 
 def test_follow_tells_whom_a_pod_waits_for(cluster, run):
@@ -243,8 +261,8 @@ def test_follow_waits_for_the_pod_of_a_replica(cluster, run):
     cluster.show("running")
     name = pod(cluster, "rank", 0)
     cluster.objects = [item for item in cluster.objects if item["kind"] != "Pod"]
-    cluster.logs[name, "main"] = [at(1, "a"), lambda: cluster.show("succeeded")]
-    cluster.steps = ["running"]
+    cluster.logs[name, "main"] = [at(1, "a")]
+    cluster.steps = ["running", "succeeded"]
 
     status, stdout, stderr = run("logs", "ddp.yaml", "-f")
 
@@ -260,9 +278,10 @@ def test_follow_a_container_that_restarts_in_its_pod(cluster, run):
         for item in cluster.objects:
             if item["metadata"]["name"] == name:
                 item["status"]["containerStatuses"][0]["restartCount"] = 1
-        cluster.logs[name, "main"] = [at(5, "b"), lambda: cluster.show("succeeded")]
+        cluster.logs[name, "main"] = [at(5, "b")]
 
-    cluster.logs[name, "main"] = [at(1, "a"), restarted]
+    cluster.logs[name, "main"] = [at(1, "a")]
+    cluster.steps = [restarted, "succeeded"]
 
     status, stdout, stderr = run("logs", "ddp.yaml", "-f")
 
@@ -270,25 +289,23 @@ def test_follow_a_container_that_restarts_in_its_pod(cluster, run):
     assert f"rank-0: restart 1 in {name}" == stderr.splitlines()[0]
 
 
-def test_follow_leaves_a_pod_on_a_lost_node(cluster, run):
+def test_follow_leaves_a_pod_on_a_lost_node(cluster, run, monkeypatch):
+    monkeypatch.setattr(ranks, "SILENCE", 0.1)
     cluster.show("running")
     name = pod(cluster, "rank", 1)
 
     def replaced():
         cluster.show("restarted")
-        cluster.logs[pod(cluster, "rank", 1), "main"] = [
-            at(9, "b"),
-            lambda: cluster.show("succeeded"),
-        ]
+        for item in cluster.objects:
+            if item["metadata"]["name"] == name:  # as the kubelet has reported it last
+                item["status"]["containerStatuses"][0]["state"] = {"running": {}}
+        own = [at(9, "b"), lambda: cluster.show("succeeded")]
+        cluster.logs[pod(cluster, "rank", 1), "main"] = own
+        cluster.logs[name, "main"] = [at(1, "a")]
 
-    # A stream yields None while there are no new lines.
-    cluster.logs[name, "main"] = Stream([at(1, "a"), replaced, None, at(2, "never")])
+    cluster.logs[name, "main"] = [at(1, "a"), replaced, None]
 
     assert "a\nb\n" == run("logs", "ddp.yaml", "-f", "--rank", "1")[1]
-
-
-class Stream(list):
-    """Lines with pauses between them."""
 
 
 def test_follow_of_a_job_that_is_not_there(run):
@@ -301,15 +318,13 @@ def test_follow_of_a_job_that_is_not_there(run):
 @pytest.mark.parametrize(("failures", "expected"), [(5, (0, "a\n", False)), (6, (1, "", True))])
 def test_follow_reads_a_log_again_up_to_five_times(cluster, run, failures, expected):
     cluster.show("running")
-    cluster.steps = ["running"] * 5
-    errors = [failure(Outcome(1, "", "error: unexpected EOF"))] * failures
+    cluster.steps = [*["running"] * 5, "succeeded"]
+    errors = [Refusal("InternalError", "unexpected EOF")] * failures
 
     def read():
-        if errors:
-            raise errors.pop()
+        return errors.pop() if errors else None
 
-    end = [at(1, "a"), lambda: cluster.show("succeeded")]
-    cluster.logs[pod(cluster, "rank", 0), "main"] = [read, *end]
+    cluster.logs[pod(cluster, "rank", 0), "main"] = [read, at(1, "a")]
 
     status, stdout, stderr = run("logs", "ddp.yaml", "-f")
 
@@ -318,11 +333,13 @@ def test_follow_reads_a_log_again_up_to_five_times(cluster, run, failures, expec
 
 def test_without_the_right_to_read_logs(cluster, run):
     cluster.show("running")
-    error = 'Error from server (Forbidden): pods "a" is forbidden: cannot get "pods/log"'
-    cluster.logs[pod(cluster, "rank", 0), "main"] = [failure(Outcome(1, "", error))]
+    refusal = Refusal("Forbidden", 'pods "a" is forbidden: cannot get "pods/log"')
+    cluster.logs[pod(cluster, "rank", 0), "main"] = [refusal]
 
-    assert 1 == run("logs", "ddp.yaml", "-f")[0]
-    assert isinstance(cluster.logs.popitem()[1][0], ClusterError)
+    status, _, stderr = run("logs", "ddp.yaml", "-f")
+
+    assert 1 == status
+    assert 'cannot get "pods/log"; ask your administrator for permission' in stderr
 
 
 def test_follow_ends_with_a_replica_that_never_ran(cluster, run):
@@ -335,14 +352,12 @@ def test_follow_ends_with_a_replica_that_never_ran(cluster, run):
     assert (0, "") == run("logs", "waiting.yaml", "-f", "--role", "ps")[:2]
 
 
-def test_a_log_ends_if_the_api_server_does_not_respond(cluster, run):
+def test_a_log_ends_if_the_api_server_does_not_respond(cluster, run, monkeypatch):
+    monkeypatch.setattr(ranks, "LIMIT", 0.2)
     cluster.show("running")
-    cluster.logs[pod(cluster, "rank", 0), "main"] = [
-        *("a", None, None, "b", None, None, "c"),
-        *[None] * 9,
-    ]
+    cluster.logs[pod(cluster, "rank", 0), "main"] = ["a", None]
 
     status, out, err = run("logs", "ddp.yaml")
 
-    assert (1, "a\nb\nc\n") == (status, out)
+    assert (1, "a\n") == (status, out)
     assert "the API server does not respond" in err
