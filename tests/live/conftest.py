@@ -116,16 +116,25 @@ class Cluster:
     @contextmanager
     def proxy(self, _paths):
         """Serve `logs`, as `kubectl proxy` does."""
-        with TemporaryDirectory() as folder:
-            with ThreadingUnixStreamServer(f"{folder}/api", Log) as server:
-                server.cluster, server.daemon_threads = self, True
-                Thread(target=server.serve_forever, args=(0.01,)).start()
+        with (
+            TemporaryDirectory() as folder,
+            ThreadingUnixStreamServer(f"{folder}/api", Log) as server,
+        ):
+            server.cluster, server.daemon_threads = self, True
+            Thread(target=server.serve_forever, args=(0.01,)).start()
+            try:
                 yield f"{folder}/api"
+            finally:
                 server.shutdown()
+
+    @staticmethod
+    def refusal(reason, message):
+        """An item of `logs`: an error of the API server instead of a log."""
+        return Refusal(reason, message)
 
 
 class Refusal(NamedTuple):
-    """In `Cluster.logs`: an error of the API server instead of a log."""
+    """See `Cluster.refusal`."""
 
     reason: str
     message: str

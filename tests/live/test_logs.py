@@ -1,12 +1,14 @@
 """`mlgen logs`: the choice of replica and pod, and following it across restarts."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
-from tests.live.conftest import Refusal
 from support import ROOT, live_jobs
 
+from mlgen.cli._report import is_colored
 from mlgen.live import logs, ranks
+from mlgen.live.kubectl import Kubectl
 from mlgen.live.state import snapshot
 from mlgen.problems import MlgenError
 
@@ -108,6 +110,8 @@ def test_a_replica_that_does_not_exist(cluster, run, words, message):
         ["--rank", "1", "--index", "1"],
         ["--index", "1"],
         ["--follow", "--previous"],
+        ["--all", "--rank", "1"],
+        ["--all", "--role", "worker", "--index", "1"],
         ["--rank", "-1"],
     ],
 )
@@ -319,7 +323,7 @@ def test_follow_of_a_job_that_is_not_there(run):
 def test_follow_reads_a_log_again_up_to_five_times(cluster, run, failures, expected):
     cluster.show("running")
     cluster.steps = [*["running"] * 5, "succeeded"]
-    errors = [Refusal("InternalError", "unexpected EOF")] * failures
+    errors = [cluster.refusal("InternalError", "unexpected EOF")] * failures
 
     def read():
         return errors.pop() if errors else None
@@ -333,7 +337,7 @@ def test_follow_reads_a_log_again_up_to_five_times(cluster, run, failures, expec
 
 def test_without_the_right_to_read_logs(cluster, run):
     cluster.show("running")
-    refusal = Refusal("Forbidden", 'pods "a" is forbidden: cannot get "pods/log"')
+    refusal = cluster.refusal("Forbidden", 'pods "a" is forbidden: cannot get "pods/log"')
     cluster.logs[pod(cluster, "rank", 0), "main"] = [refusal]
 
     status, _, stderr = run("logs", "ddp.yaml", "-f")
@@ -361,3 +365,123 @@ def test_a_log_ends_if_the_api_server_does_not_respond(cluster, run, monkeypatch
 
     assert (1, "a\n") == (status, out)
     assert "the API server does not respond" in err
+
+
+def three_logs(cluster):
+    cluster.show("running")
+    for index, lines in enumerate(([at(1, "a"), at(4, "b")], [at(2, "c\rd")], [at(3, "e")])):
+        cluster.logs[pod(cluster, "rank", index), "main"] = lines
+
+
+def test_the_logs_of_all_ranks_in_the_order_of_time(cluster, run):
+    three_logs(cluster)
+
+    assert (0, "0 | a\n1 | c\r1 | d\n2 | e\n0 | b\n", "") == run("logs", "ddp.yaml", "--all")
+
+
+def test_the_color_of_a_rank_does_not_depend_on_the_others(cluster, run, snapshot, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    three_logs(cluster)
+
+    words = ("logs", "ddp.yaml", "--all", "--color", "always")
+    page = run(*words)[1]
+
+    assert snapshot == page
+    workers = "".join(line for line in page.splitlines(keepends=True) if "0 |" not in line)
+    assert workers == run(*words, "--role", "worker")[1]
+
+
+def test_the_colors_of_a_terminal(monkeypatch):
+    """NO_COLOR applies unless the command has --color always."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    screen = SimpleNamespace(isatty=lambda: True)
+    assert is_colored(screen)
+    assert not is_colored(None)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not is_colored(screen)
+
+
+def test_replicas_without_ranks_have_a_role_and_an_index():
+    job = fixture("tensorflow-ps")
+    found = ranks.prefixes(job, logs.replicas(job), color=False)
+
+    assert {"chief-0": "chief-0  | ", "worker-0": "worker-0 | "}.items() <= found.items()
+
+
+def test_logs_with_limits(cluster, run):
+    three_logs(cluster)
+
+    words = ("--all", "--since", "10m", "--tail", "3", "--timestamps")
+    page = run("logs", "ddp.yaml", *words)[1]
+
+    assert f"0 | {at(1, 'a')}" == page.splitlines()[0]
+    calls = [call for call in cluster.calls if call.startswith("log ")]
+    assert {"sinceSeconds=600 tailLines=3 timestamps=true"} == {
+        call.split(" main ")[1] for call in calls
+    }
+    assert 3 == len(calls)
+
+
+def test_all_logs_without_those_that_cannot_be_read(cluster, run):
+    three_logs(cluster)
+    cluster.objects = [
+        item for item in cluster.objects if item["metadata"]["name"] != pod(cluster, "rank", 2)
+    ]
+    name = pod(cluster, "rank", 1)
+    cluster.logs[name, "main"] = [cluster.refusal("InternalError", "i/o timeout")]
+
+    status, stdout, stderr = run("logs", "ddp.yaml", "--all")
+
+    assert (0, "0 | a\n0 | b\n") == (status, stdout)
+    assert f"no log: rank-2\n{name}: kubectl failed: Error from" in stderr
+
+
+def test_all_logs_of_a_job_that_is_not_there(run):
+    for words in ((), ("--follow",)):
+        status, _, stderr = run("logs", "ddp.yaml", "--all", *words)
+        assert (1, True) == (status, "ddp is not in namespace vision" in stderr)
+
+
+def test_follow_all_ranks_joins_those_that_start_later(cluster, run):
+    three_logs(cluster)
+    late = [item for item in cluster.objects if item["metadata"]["name"] == pod(cluster, "rank", 2)]
+    cluster.objects = [item for item in cluster.objects if item not in late]
+
+    def restarted():
+        cluster.show("restarted")
+        for index in (0, 1, 2):
+            cluster.logs[pod(cluster, "rank", index), "main"] = [at(9, f"again {index}")]
+
+    cluster.steps = [lambda: cluster.objects.extend(late), "restarting", restarted, "succeeded"]
+
+    status, stdout, stderr = run("logs", "ddp.yaml", "--all", "-f", "--tail", "5")
+
+    first = ["0 | a", "0 | b", "1 | c\r1 | d", "2 | e"]
+    again = [f"{index} | again {index}" for index in (0, 1, 2)]
+    assert (0, first, again) == (
+        status,
+        sorted(stdout.split("\n")[:4]),
+        sorted(stdout.split("\n")[4:-1]),
+    )
+    assert [line.split(",")[0] for line in stderr.splitlines()] == [
+        "ddp: Running",
+        "ddp: Restarting",
+        "ddp: Running",
+        "ddp: Succeeded",
+    ]
+    tails = [call.split()[1] for call in cluster.calls if "tailLines" in call]
+    assert 2 == len(tails)  # not of the runs that start later
+
+
+def test_a_reader_that_stops_closes_the_logs(cluster):
+    cluster.show("running")
+    cluster.logs[pod(cluster, "rank", 0), "main"] = [at(1, "a"), None]
+    (job,) = live_jobs("ddp.yaml")
+    request = logs.Request(job, logs.replicas(job)[:1])
+    lines = ranks.read_logs(Kubectl(), request, print, follow=True)
+
+    assert ranks.LogLine("rank-0", 0, "a") == next(lines)
+    lines.close()
+    with pytest.raises(StopIteration):
+        next(lines)
