@@ -173,9 +173,8 @@ def test_a_pipeline_fails_with_training_and_deletes_a_canceled_job(namespace, fo
     text = job(command=["sh", "-c", "echo last words; exit 3"]).replace("bert", "train")
     (folder / "job.yaml").write_text(text)
 
-    for _ in range(2):  # --replace
-        status, printed = shell(train)
-        assert 3 == status, printed
+    status, printed = shell(train)
+    assert 3 == status, printed
     status, printed = shell(failed, CI_JOB_STATUS="failed")
     assert (0, True) == (status, "last words" in printed), printed
     (folder / "job.yaml").write_text(job().replace("bert", "train"))
