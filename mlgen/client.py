@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlgen import apply as applying
 from mlgen import validate
-from mlgen.live import apply as applying
+from mlgen.apply import Applied
 from mlgen.live import delete as deleting
-from mlgen.live import watch
-from mlgen.live.apply import Applied
+from mlgen.live import listing, watch
 from mlgen.live.job import LiveJob, named, of_file
 from mlgen.live.kubectl import ClusterError, Kubectl
+from mlgen.live.listing import JobSummary
 from mlgen.live.state import JobState
 from mlgen.result import Foreign, Options, Rendered, Result
 
@@ -102,6 +103,17 @@ class Cluster:
         steps = applying.steps(self.kubectl, wanted, replace=True)
         applying.take(self.kubectl, steps, self.tell)
         return [step.result for step in steps]
+
+    def jobs(self, *, selector: str = "", all_namespaces: bool = False) -> list[JobSummary]:
+        """Return the jobs of the namespace, sorted by namespace and name.
+
+        Args:
+            selector: of their labels, as for kubectl: `team=vision,tier!=test`.
+            all_namespaces: True for the jobs of all namespaces.
+        """
+        return listing.jobs(
+            self.kubectl, self.namespace, selector, everywhere=all_namespaces, tell=self.tell
+        )
 
     def status(self, job: Job) -> JobState:
         """Return the state of a job. A rendered job that does not exist is NotFound."""

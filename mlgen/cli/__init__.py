@@ -35,6 +35,7 @@ GROUPS = {
     "Run with kubectl": {
         "doctor": "Check that the cluster is ready for the jobs in FILES.",
         "apply": "Apply the jobs in FILES to the cluster.",
+        "list": "List the jobs in the cluster.",
         "status": "Show the state of jobs.",
         "logs": "Print the logs of a replica.",
         "wait": "Wait until jobs have ended.",
@@ -60,6 +61,12 @@ FILES = dict(zip(GROUPS, ("start", "render", "review", "cluster", "tools", "star
 """The file of each group."""
 
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+
+ALIASES = {"ls": "list"}
+"""Other names of commands, which the help omits."""
+
+FUNCTIONS = {"list": "ls"}
+"""The functions of commands with the name of a Python builtin."""
 
 
 WRITERS = ("click.utils", "mlgen.cli.tools")
@@ -91,17 +98,19 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        name = ALIASES.get(cmd_name, cmd_name)
         for title, commands in GROUPS.items():
-            if cmd_name in commands:
+            if name in commands:
                 module = import_module(f"{__name__}.{FILES[title]}")
-                command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+                function = FUNCTIONS.get(name, name.replace("-", "_"))
+                command: click.Command = getattr(module, function)
                 return command
         return None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args[0] not in {*COMMANDS, *ALIASES} and not args[0].startswith("-"):
             from mlgen.problems import did_you_mean
 
             hint = did_you_mean(args[0], COMMANDS) or "mlgen --help lists all commands"

@@ -256,6 +256,29 @@ def _together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 files = click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=FILE, callback=parsed(one_stdin)
 )
+_selection = partial(click.option, cls=SharedOption, section="Selection options")
+
+selector = _selection(
+    "-l",
+    "--selector",
+    default="",
+    metavar="SELECTOR",
+    help="Select jobs in the cluster by their labels, as for kubectl: team=vision,tier!=test.",
+)
+all_namespaces = _selection(
+    "-A",
+    "--all-namespaces",
+    "everywhere",
+    is_flag=True,
+    help="Select jobs of all namespaces of the cluster.",
+)
+jobs_or_names = _together(
+    click.argument(
+        "files", nargs=-1, metavar="[FILE|NAME]...", type=FILE, callback=parsed(one_stdin)
+    ),
+    selector,
+    all_namespaces,
+)
 output = click.option(
     "-o",
     "--output",

@@ -1,10 +1,11 @@
-"""The commands doctor, status, logs, wait and delete, which run kubectl, and ssh-secret."""
+"""The commands doctor, list, status, logs, wait and delete, which run kubectl, and ssh-secret."""
 
 import json
 import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -12,12 +13,14 @@ import click
 from mlgen.cli._options import (
     FILE,
     Command,
+    all_namespaces,
     as_jobset,
     chosen_kubectl,
     completed,
     duration,
     files,
     is_name,
+    jobs_or_names,
     kubectl,
     namespace,
     no_config,
@@ -26,6 +29,7 @@ from mlgen.cli._options import (
     parsed,
     rendering,
     reporting,
+    selector,
     settings,
     site,
     strict,
@@ -37,9 +41,11 @@ from mlgen.kubernetes import names
 from mlgen.output.terminal import safe
 
 if TYPE_CHECKING:
+    from mlgen.apply import Applied
     from mlgen.client import Cluster
-    from mlgen.live.apply import Applied
+    from mlgen.live.listing import JobSummary
     from mlgen.live.state import JobState
+    from mlgen.live.watch import Tell
     from mlgen.result import Rendered, Result
 
 
@@ -47,7 +53,9 @@ def _cluster(values: dict[str, Any]) -> "Cluster":
     """Return the cluster with the --context, --kubeconfig and --namespace of the command."""
     from mlgen.client import Cluster
 
-    return Cluster(namespace=values.get("namespace"), kubectl=chosen_kubectl(), tell=_tell)
+    config = site()
+    namespace = values.get("namespace") or (config.namespace if config else None)
+    return Cluster(namespace=namespace, kubectl=chosen_kubectl(), tell=_tell)
 
 
 def _rendered(files: Sequence[str], values: dict[str, Any]) -> "Result":
@@ -61,11 +69,22 @@ def _rendered(files: Sequence[str], values: dict[str, Any]) -> "Result":
     return result
 
 
-def _jobs(words: Sequence[str], values: dict[str, Any]) -> "list[Rendered | str]":
+def _jobs(
+    cluster: "Cluster", words: Sequence[str], values: dict[str, Any]
+) -> "list[Rendered | str]":
     """Return the jobs of files, then names. Exit as `_rendered` does.
 
-    A word that is no file is a name, or a namespace and a name.
+    A word that is no file is a name, or a namespace and a name. Without words, --selector or
+    --all-namespaces selects jobs in the cluster.
     """
+    selector, everywhere = values.pop("selector", ""), values.pop("everywhere", False)
+    if bool(words) == bool(selector or everywhere):
+        raise click.UsageError("expected FILES or NAMES, or --selector or --all-namespaces")
+    if not words:
+        listed = checked(lambda: cluster.jobs(selector=selector, all_namespaces=everywhere))
+        if not listed:
+            raise click.ClickException("no job in the cluster matches")
+        return [f"{job.namespace}/{job.name}" for job in listed]
     files = [word for word in words if not is_name(word)]
     names = [word for word in words if is_name(word)]
     return [*(_rendered(files, values).jobs if files else ()), *names]
@@ -90,6 +109,17 @@ def _missing(jobs: "Sequence[Rendered | str]", states: "Sequence[JobState]") -> 
     missing = [pair for pair in zip(files, states, strict=True) if pair[1].phase == "NotFound"]
     report(not_found(file, state, options) for file, state in missing)
     return bool(missing)
+
+
+def _is_screen() -> bool:
+    """Return whether stdout is a terminal that can redraw lines."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _has_color() -> bool:
+    """Return whether a terminal shows colors."""
+    plain = click.get_current_context().meta["mlgen.color"] == "never"
+    return not (plain or os.environ.get("NO_COLOR"))
 
 
 def _roles(_incomplete: str, files: tuple[str, ...]) -> Iterable[str]:
@@ -139,10 +169,10 @@ def doctor(files: tuple[str, ...], **values: Any) -> None:
 
 
 follow = click.option(
-    "--follow", is_flag=True, help="Then print the log of rank 0, until training has ended."
+    "--follow", is_flag=True, help="Print the log of rank 0 afterwards, until training has ended."
 )
 then_wait = click.option(
-    "--wait", is_flag=True, help="Then wait until all jobs have ended, as mlgen wait does."
+    "--wait", is_flag=True, help="Wait afterwards until all jobs have ended, as mlgen wait does."
 )
 
 
@@ -156,7 +186,7 @@ then_wait = click.option(
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Change nothing. The API server checks the objects.",
+    help="Check the objects on the API server, without changing them.",
 )
 @follow
 @then_wait
@@ -257,8 +287,82 @@ def _then(
         _exit_as(cluster, jobs)
 
 
+@click.command("list", cls=Command)
+@all_namespaces
+@namespace
+@selector
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["wide", "json", "name"]),
+    help="Print more columns, a JSON list with one object for each job, or names.",
+)
+@click.option(
+    "-w",
+    "--watch",
+    is_flag=True,
+    help="Show a live table until Ctrl-C. Without a terminal, print a line for each change.",
+)
+@kubectl
+@no_config
+@reporting
+def ls(
+    *, everywhere: bool, namespace: str | None, selector: str, form: str | None, watch: bool
+) -> None:
+    """List the jobs in the cluster.
+
+    For each job, print its state, the restarts by its supervisor, its progress, the GPUs that its
+    replicas request, its position in the queue of Kueue, and its owner: the annotation
+    mlgen.dev/owner. -o wide also prints how long the state holds, the estimated time left, ready
+    replicas and a message.
+
+    \b
+    Examples:
+      mlgen list                              # in the namespace of kubectl's context
+      mlgen list -A -o wide
+      mlgen list -l team=vision --watch
+      mlgen wait $(mlgen list -o name)        # until all of them have ended
+      mlgen list -o json | jq '.[] | select(.phase == "Failed").name'
+    """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    from mlgen.live import listing
+    from mlgen.live import watch as watching
+
+    if watch and form in ("json", "name"):
+        raise click.UsageError(f"--watch and -o {form} are mutually exclusive")
+    if everywhere and namespace:
+        raise click.UsageError("--all-namespaces and --namespace are mutually exclusive")
+    cluster = _cluster({"namespace": namespace})
+    page = partial(listing.page, everywhere=everywhere, wide=form == "wide")
+
+    def read(tell: "Tell") -> "list[JobSummary]":
+        cluster.tell = tell
+        return cluster.jobs(selector=selector, all_namespaces=everywhere)
+
+    if watch and _is_screen():
+        screen = watching.Screen(sys.stdout, page, color=_has_color())
+        checked(lambda: screen.show(listing.poll(cluster.kubectl, read, screen.tell)))
+    elif watch:
+        looks = listing.poll(cluster.kubectl, read, _tell)
+        checked(lambda: watching.print_changes(looks, _print, listing.line))
+    else:
+        found = checked(lambda: read(_tell))
+        if form == "json":
+            _print(json.dumps(watching.documents(found), indent=2))
+        elif form == "name":
+            _print(*(f"{job.namespace}/{job.name}" for job in found))
+        elif found:
+            _print(page(found, time.time()))
+        else:
+            where = "any namespace" if everywhere else f"namespace {cluster.namespace}"
+            where = (
+                where if cluster.namespace or everywhere else "the namespace of kubectl's context"
+            )
+            _tell(f"no jobs in {where}")
+
+
 @click.command("status", cls=Command)
-@files
+@jobs_or_names
 @click.option(
     "-w",
     "--watch",
@@ -280,11 +384,12 @@ def _then(
 @as_jobset
 @reporting
 def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> None:
-    """Show the state of the jobs in FILES.
+    """Show the state of jobs.
 
-    For each job, print its state, its progress, its conditions and the replicas of each role. For
-    pods that do not run, print the reason: missing peers, scheduling, image pull errors or exit
-    codes. Use the same options as for mlgen render.
+    A job is a FILE, with the same options as for mlgen render, or the NAME of a job in the cluster,
+    or NAMESPACE/NAME. For each job, print its state, its progress, its conditions and the replicas
+    of each role. For pods that do not run, print the reason: missing peers, scheduling, image pull
+    errors or exit codes.
 
     The progress requires runPolicy.progress in the job file.
 
@@ -297,16 +402,17 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
 
     \b
     Examples:
-      mlgen status job.yaml           # conditions, roles, pods that do not run
-      mlgen status job.yaml --watch   # until training has ended
-      mlgen status jobs/ -n vision    # all jobs in a folder
-      mlgen status job.yaml -o json | jq '.[0].progress'
+      mlgen status bert                # conditions, roles, pods that do not run
+      mlgen status job.yaml --watch    # until training has ended
+      mlgen status -l team=vision -A   # of all namespaces
+      mlgen status bert -o json | jq '.[0].progress'
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live import watch as watching
 
     if watch and form == "json":
         raise click.UsageError("--watch and -o json are mutually exclusive")
-    cluster, jobs = _cluster(values), _jobs(files, values)
+    cluster = _cluster(values)
+    jobs = _jobs(cluster, files, values)
     if not watch:
         states = checked(lambda: cluster.states(jobs))
         present = [each for each in states if each.phase != "NotFound"]
@@ -314,19 +420,19 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
             _print(json.dumps(watching.documents(states), indent=2))
         elif present:
             _print(watching.page(present, time.time()))
-    elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        plain = click.get_current_context().meta["mlgen.color"] == "never"
-        screen = watching.Screen(sys.stdout, color=not (plain or os.environ.get("NO_COLOR")))
+    elif _is_screen():
+        screen = watching.Screen(sys.stdout, watching.page, color=_has_color())
         cluster.tell = screen.tell
         states = checked(lambda: screen.show(cluster.poll(jobs)))
     else:
-        states = checked(lambda: watching.print_changes(cluster.poll(jobs), _print))
+        looks = cluster.poll(jobs)
+        states = checked(lambda: watching.print_changes(looks, _print, watching.line))
     if _missing(jobs, states):
         sys.exit(1)
 
 
 @click.command("logs", cls=Command)
-@click.argument("file", type=FILE)
+@click.argument("file", type=FILE, metavar="FILE|NAME")
 @click.option("--job", help="Select this job, if FILE contains several.")
 @click.option(
     "--rank",
@@ -406,7 +512,8 @@ def logs(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--index requires --role")
     if follow and previous:
         raise click.UsageError("--follow and --previous are mutually exclusive")
-    cluster, words = _cluster(values), _jobs([file], values)
+    cluster = _cluster(values)
+    words = _jobs(cluster, [file], values)
     found = checked(lambda: find_job(cluster.live(words), job))
     replica = checked(lambda: find_replica(found, rank, role, index))
     lines, options = -1 if tail is None else tail, tuple(written_options())
@@ -414,11 +521,11 @@ def logs(  # noqa: PLR0913 - one for each option
     if follow:
         checked(Follower(cluster.kubectl, request, click.echo, _tell).run)
     else:
-        checked(lambda: print_log(cluster.kubectl, request, click.echo))
+        checked(lambda: print_log(cluster.kubectl, request, click.echo, _tell))
 
 
 @click.command("wait", cls=Command)
-@files
+@jobs_or_names
 @click.option(
     "--timeout",
     show_default="no limit",
@@ -431,9 +538,9 @@ def logs(  # noqa: PLR0913 - one for each option
 @as_jobset
 @reporting
 def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> None:
-    """Wait until the jobs in FILES have ended.
+    """Wait until jobs have ended.
 
-    Print each change of a job's state on stderr.
+    A job is a FILE or a NAME, as for mlgen status. Print each change of a job's state on stderr.
 
     \b
     Exit status:
@@ -444,11 +551,12 @@ def wait(files: tuple[str, ...], *, timeout: float | None, **values: Any) -> Non
 
     \b
     Examples:
-      mlgen wait job.yaml                    # exits with the code of training
+      mlgen wait bert                        # exits with the code of training
       mlgen wait job.yaml --timeout 8h       # exits with 124 after 8 hours
       mlgen wait jobs/ && mlgen delete jobs/ --yes
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    cluster, jobs = _cluster(values), _jobs(files, values)
+    cluster = _cluster(values)
+    jobs = _jobs(cluster, files, values)
     _exit_as(cluster, jobs, timeout)
 
 
@@ -467,7 +575,7 @@ def _exit_as(
 
 
 @click.command("delete", cls=Command)
-@files
+@jobs_or_names
 @click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")
 @click.option(
     "--dry-run",
@@ -487,17 +595,17 @@ def _exit_as(
 def delete(
     files: tuple[str, ...], *, yes: bool, dry_run: bool, claims: bool, **values: Any
 ) -> None:
-    """Delete the objects of the jobs in FILES.
+    """Delete the objects of jobs.
 
-    Delete the rendered objects and the status ConfigMap, and wait until the pods have ended. Keep
-    PersistentVolumeClaims, other objects in FILES, and objects with the same name that do not
-    belong to the job. Without a terminal, --yes is required.
+    A job is a FILE or a NAME, as for mlgen status. Delete its objects and the status ConfigMap, and
+    wait until the pods have ended. Keep PersistentVolumeClaims, other objects in FILES, and objects
+    with the same name that do not belong to the job. Without a terminal, --yes is required.
 
     \b
     Examples:
-      mlgen delete job.yaml             # lists the objects, and prompts
+      mlgen delete bert                 # lists the objects, and prompts
       mlgen delete job.yaml --yes       # in a script
-      mlgen delete job.yaml --dry-run   # only lists the objects
+      mlgen delete -l sweep=lr --dry-run
       mlgen delete job.yaml --claims    # including PersistentVolumeClaims and data
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.client import name_of
@@ -508,7 +616,8 @@ def delete(
         raise click.UsageError("not a terminal; add --yes or --dry-run")
     if asks and "-" in files:
         raise click.UsageError("--yes is required when a job is read from standard input")
-    cluster, jobs = _cluster(values), _jobs(files, values)
+    cluster = _cluster(values)
+    jobs = _jobs(cluster, files, values)
     found = checked(lambda: cluster.delete(*jobs, claims=claims, dry_run=True))
     for item in found.claims:
         _tell(f"{named(item)} is kept; to delete it with its data, use --claims")

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from mlgen.checks.pods import WORKLOADS
 from mlgen.jobfile.model import RoleSpec, Scheduling, TrainingJob
@@ -30,9 +30,10 @@ from mlgen.objects.labels import (
 )
 from mlgen.problems import MlgenError, Problem
 from mlgen.result import Rendered
+from mlgen.runtime import status
 from mlgen.runtime.cluster import SIDECAR
 from mlgen.runtime.plan import Plan, Workload
-from mlgen.topology import INDEX_NAME, Hosts, Role, Topology, Wait
+from mlgen.topology import INDEX_NAME, RESERVED, Hosts, Role, Topology, Wait
 
 KINDS = "jobs.batch,statefulsets.apps,pods"
 """The kinds with the label JOB that show the state of a job. Its ConfigMaps have SUPERVISES."""
@@ -189,6 +190,9 @@ def name_of(item: Object) -> str:
 def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
     """Return a job from its objects in the cluster; None if they are only pods or other objects.
 
+    Without the plan of its supervisor, only the workloads that exist are known. A StatefulSet that
+    is scaled to 0 does not show its replicas. If several Jobs decide together, all Jobs count.
+
     Raises:
         ClusterError: the plan of the supervisor cannot be read.
     """
@@ -196,15 +200,20 @@ def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
     live = {
         item["metadata"]["name"]: item
         for item in own
-        if item["kind"] in WORKLOADS and _labels(item).get(ROLE) not in (None, supervisor.NAME)
+        if item["kind"] in WORKLOADS and _labels(item).get(ROLE) not in (None, *RESERVED)
     }
     if not live and not plan:
-        return _ended(name, own)
+        return _remaining(name, own)
+    supervised = bool(plan) or any(map(is_supervisor, own))
     workloads = plan.workloads if plan else tuple(map(_workload, live.values()))
     counts = Counter(item.role for item in workloads)
     hosts = {f"{name}-{role}-": role for role in counts}
     hosts |= {f"{item.name}-": item.role for item in workloads}
-    deciding = plan.deciding if plan else [each for each in live if DECIDES in _labels(live[each])]
+    labelled = [each for each in live if DECIDES in _labels(live[each])]
+    # If several workloads decide together, only the supervisor's Job has the label.
+    ending = [each for each in live if live[each]["kind"] == "Job"]
+    deciding = plan.deciding if plan else labelled or ending or [*live]
+    decides: Literal["one", "all"] = "all" if supervised and not labelled else "one"
     roles = [
         replace(
             _role(name, item, live.get(item.name), counts, hosts), decides=item.name in deciding
@@ -212,8 +221,8 @@ def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
         for item in workloads
     ]
     some = next(iter(live.values()), own[0])
-    labelled = (each for item in live.values() for each in (item, item["spec"]["template"]))
-    queue = next(filter(None, (_labels(each).get(KUEUE_QUEUE) for each in labelled)), None)
+    queued = (each for item in live.values() for each in (item, item["spec"]["template"]))
+    queue = next(filter(None, (_labels(each).get(KUEUE_QUEUE) for each in queued)), None)
     job = TrainingJob(
         name,
         _labels(some).get("app.kubernetes.io/name", ""),
@@ -221,17 +230,22 @@ def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
         namespace=some["metadata"].get("namespace"),
         scheduling=Scheduling(gang="kueue", queue=queue) if queue else Scheduling(),
     )
-    topology = Topology(job, tuple(roles), supervised=bool(plan))
+    topology = Topology(job, tuple(roles), supervised=supervised, decides=decides)
     return LiveJob(name, job.namespace, topology, own, plan or supervisor.plan(topology, own))
 
 
-def _ended(name: str, own: Sequence[Object]) -> LiveJob | None:
-    """Return a job whose workloads were deleted after its end; None without a record of its end."""
-    record = next((each for each in own if each["metadata"]["name"] == status_name(name)), None)
-    if not record:
+def _remaining(name: str, own: Sequence[Object]) -> LiveJob | None:
+    """Return a job whose workloads were deleted, if its supervisor or a record of its end remains.
+
+    None for other objects.
+    """
+    record = next((each for each in own if each["metadata"]["name"] == status_name(name)), {})
+    is_over = status.stored(record.get("data") or {}).get("phase") == "Ended"
+    some = next(filter(is_supervisor, own), record if is_over else None)
+    if not some:
         return None
-    framework = _labels(record).get("app.kubernetes.io/name", "")
-    job = TrainingJob(name, framework, {}, namespace=record["metadata"].get("namespace"))
+    framework = _labels(some).get("app.kubernetes.io/name", "")
+    job = TrainingJob(name, framework, {}, namespace=some["metadata"].get("namespace"))
     plan = Plan(name, (supervisor.own_name(job),))
     return LiveJob(name, job.namespace, Topology(job, (), supervised=True), own, plan)
 

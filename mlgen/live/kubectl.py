@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from mlgen.kubernetes.objects import Object
@@ -42,6 +43,9 @@ STOP_SECONDS = 1.0
 
 SILENCE = 20.0
 """Seconds without a line after which `Kubectl.lines` yields None."""
+
+POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""The file with the namespace of a pod."""
 
 LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
 """Prefixes of klog lines: severity and month."""
@@ -94,12 +98,14 @@ class Kubectl:
         deadline: the time of `time.monotonic` at which `outcome` stops kubectl. kubectl itself
             repeats requests after their timeout, and waits for programs that return credentials.
         contacted: set once the API server has responded. Copies share it.
+        contacting: held during the first contact.
     """
 
     context: str = ""
     kubeconfig: str = ""
     deadline: float = math.inf
     contacted: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    contacting: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
     @property
     def left(self) -> float:
@@ -137,8 +143,11 @@ class Kubectl:
         Raises:
             ClusterError: kubectl cannot be started, or does not reach the API server.
         """
-        if self.contacted.is_set():
-            return
+        with self.contacting:  # other threads wait for the first contact
+            if not self.contacted.is_set():
+                self._first_contact()
+
+    def _first_contact(self) -> None:
         seconds = min(CONTACT_SECONDS, max(self.left, LEAST))
         limit = f"--request-timeout={CONTACT_SECONDS:.0f}s"
         with self._started("get", "--raw", "/version", limit) as process:
@@ -203,6 +212,18 @@ class Kubectl:
         if outcome.status:
             raise failure(outcome)
         return outcome.stdout
+
+    def default_namespace(self) -> str:
+        """Return the namespace that kubectl uses without `-n`, also in a pod without a context.
+
+        Raises:
+            ClusterError: kubectl is not installed, or does not reach the API server.
+        """
+        words = ("config", "view", "--minify", "-o", "jsonpath={..namespace}")
+        outcome = self.outcome(*words)
+        if not outcome.status:
+            return outcome.stdout.strip() or "default"
+        return POD_NAMESPACE.read_text().strip() if POD_NAMESPACE.exists() else "default"
 
     def objects(
         self, *words: str, namespace: str | None = None, stdin: str | None = None
@@ -319,7 +340,7 @@ def parsed(text: str) -> list[Object]:
     while text := text.lstrip():
         try:
             item, end = json.JSONDecoder().raw_decode(text)
-            items = item["items"] if item["kind"] == "List" else [item]
+            items = item["items"] if item["kind"] == "List" or "items" in item else [item]
             if not all(isinstance(each, dict) for each in items):
                 raise TypeError("an item is no object")
         except (ValueError, TypeError, LookupError, RecursionError) as error:

@@ -1,6 +1,7 @@
 """Print the log of a replica, or follow it across restarts of its container or pod."""
 
 import shlex
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from time import sleep
@@ -11,10 +12,11 @@ from mlgen.kubernetes.objects import Object
 from mlgen.live.job import LiveJob
 from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.reasons import FINE, WAIT, shortened
-from mlgen.live.state import JobState, Snapshot, reasons_of_pods, snapshots, state
+from mlgen.live.state import JobState, LogState, Snapshot, reasons_of_pods, snapshots, state
 from mlgen.live.watch import PAUSE, Tell, patient_snapshots
-from mlgen.objects.labels import workload_name
+from mlgen.objects.labels import status_name, workload_name
 from mlgen.output.manifests import file_argument
+from mlgen.output.terminal import safe
 from mlgen.problems import MlgenError, Problem, choice
 from mlgen.runtime.cluster import containers, ending
 from mlgen.show.groups import Replica, replicas_of
@@ -118,13 +120,25 @@ def status_of(pod: Object, container: str) -> Object:
     return next((each for each in containers(pod) if each["name"] == container), {})
 
 
-def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
-    """Print the current log of a replica.
+def print_log(kubectl: Kubectl, request: Request, write: Tell, tell: Tell) -> None:
+    """Print the current log of a replica, or what the supervisor kept of a pod that is gone.
+
+    Args:
+        kubectl: reads the cluster.
+        request: the log to print.
+        write: prints a line of the log.
+        tell: prints where the lines are from.
 
     Raises:
         MlgenError: there is no log. The message contains the reason.
     """
     now = moment(snapshots(kubectl, [request.job])[0], request)
+    if kept := _kept(request, now):
+        name = status_name(request.job.name)
+        tell(f"{kept.pod} is gone; its last lines, which ConfigMap {name} keeps:")
+        for line in deque(kept.lines, None if request.tail < 0 else request.tail):
+            write(safe(line))
+        return
     if not now.pods:
         raise no_pod(now.snapshot, request)
     pod, options = _previous(request, now) if request.previous else (now.pods[0], [])
@@ -141,6 +155,17 @@ def print_log(kubectl: Kubectl, request: Request, write: Tell) -> None:
                 write(text)
             elif silent == MAX_SILENT:
                 raise ClusterError("the API server does not respond", "unreachable")
+
+
+def _kept(request: Request, now: Moment) -> LogState | None:
+    """Return the kept lines of the previous run, if it has no log in the cluster; or None."""
+    kept = state(now.snapshot).log if request.previous else None
+    if not kept or kept.replica != str(request.replica) or now.status.get("restartCount"):
+        return None
+    is_there = now.pods[1:] or kept.pod in [each["metadata"]["name"] for each in now.pods]
+    main = container_of(now.snapshot, request._replace(container=""))
+    is_other = " " in kept.pod or now.container != main  # an init container
+    return None if is_there or is_other else kept
 
 
 def _previous(request: Request, now: Moment) -> tuple[Object, list[str]]:

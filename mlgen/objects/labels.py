@@ -27,6 +27,9 @@ Users and tools such as Argo CD may overwrite the recommended labels, so mlgen d
 them.
 """
 
+OWNER = "mlgen.dev/owner"
+"""The annotation of a job's objects with the person who runs it."""
+
 MATRIX = "mlgen.dev/matrix"
 """The annotation of a combination of a matrix: all of its values, as JSON."""
 

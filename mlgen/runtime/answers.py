@@ -219,9 +219,12 @@ def _shaped(value: Any, shape: Any) -> Any:
 def _mapping(value: Any, shape: Object) -> Object:
     known, found = _typed(value, {}), {}
     for key, each in shape.items():
-        if known.get(key) is not None or not isinstance(each, Maybe):
+        own = known.get(key)
+        if own is None and isinstance(each, (str, int)):  # most fields of most objects
+            found[key] = each
+        elif own is not None or not isinstance(each, Maybe):
             try:
-                found[key] = _shaped(known.get(key), each)
+                found[key] = _shaped(own, each)
             except ValueError as problem:
                 message = f"{key}: {problem}"
                 raise ValueError(message) from None

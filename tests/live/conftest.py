@@ -8,12 +8,13 @@ import json
 import re
 import time
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from click.testing import CliRunner
 
 from mlgen.cli import main
-from mlgen.live import delete, logs, watch
+from mlgen.live import delete, listing, logs, watch
 from mlgen.live.job import OWNED
 from mlgen.live.kubectl import Kubectl, Outcome, failure
 
@@ -29,11 +30,20 @@ def printed(objects):
     return json.dumps({"kind": "List", "items": objects})
 
 
-def _matches(item, requirement):
-    """Return whether an object matches one requirement of a label selector."""
-    key, *values = re.split(r"=| in \(|, ", requirement.rstrip(")"))
-    labels = item["metadata"].get("labels") or {}
-    return key[1:] not in labels if key.startswith("!") else labels.get(key) in values
+LIST = re.compile(r"/apis?(?:/\w+)?/v1(?:/namespaces/([\w-]+))?/(\w+)\?labelSelector=(.+)")
+"""The path of a list: a namespace or None, a resource, and a label selector."""
+
+
+def matches(labels, selector):
+    """Whether labels match a selector of these forms: a, !a, a=b, a!=b, a in (b, c)."""
+    for word in re.split(r",(?![^(]*\))", selector):
+        name, operator, value = re.fullmatch(r"(!?[^!= ]+)(!?=| in )?(.*)", word).groups()
+        if operator is None and (name.lstrip("!") in labels) == name.startswith("!"):
+            return False
+        found = labels.get(name) in value.strip("()").split(", ")
+        if operator and found == operator.startswith("!"):
+            return False
+    return True
 
 
 def _is_of(item, kinds):
@@ -107,8 +117,10 @@ class Cluster:
             asked = {(i["kind"], i["metadata"]["name"]) for i in json.loads(stdin)["items"]}
             objects = [i for i in self.objects if (i["kind"], i["metadata"]["name"]) in asked]
             return printed(objects)
-        if words[1] == "events":
-            return printed(self.events)
+        if words[1] == "--raw":
+            return self._listed(words[2])
+        if words[1] in ("view", "events"):
+            return printed(self.events) if words[1] == "events" else "vision"
         if "--ignore-not-found" in words:
             names = {f"{item['kind'].lower()}/{item['metadata']['name']}" for item in self.objects}
             return "\n".join(word for word in words if word in names)
@@ -122,8 +134,19 @@ class Cluster:
 
     def _selected(self, selector):
         """Return the objects that match a selector: `a=b`, `a in (b, c)`, `!a`, or several."""
-        parts = re.split(r",(?![^(]*\))", selector)
-        return [item for item in self.objects if all(_matches(item, part) for part in parts)]
+        return [e for e in self.objects if matches(e["metadata"].get("labels") or {}, selector)]
+
+    def _listed(self, path):
+        """Return a list as the API server does: its items have no kind."""
+        space, resource, selector = LIST.fullmatch(unquote(path)).groups()
+        found = [
+            {name: value for name, value in item.items() if name not in ("apiVersion", "kind")}
+            for item in self.objects
+            if f"{item['kind'].lower()}s" == resource
+            and space in (None, item["metadata"]["namespace"])
+            and matches(item["metadata"].get("labels") or {}, selector)
+        ]
+        return json.dumps({"kind": "AnyList", "metadata": {}, "items": found})
 
     def _reviewed(self, item):
         asked = item["spec"]["resourceAttributes"]
@@ -170,7 +193,7 @@ def cluster(monkeypatch):
     monkeypatch.chdir(HERE / "jobs")
     monkeypatch.setattr(Kubectl, "outcome", fake.outcome)
     monkeypatch.setattr(Kubectl, "lines", fake.lines)
-    for module in (delete, logs, watch):
+    for module in (delete, listing, logs, watch):
         monkeypatch.setattr(module, "sleep", fake.sleep)
     real = time.time
     monkeypatch.setattr(time, "time", lambda: getattr(fake, "now", real()))

@@ -7,7 +7,7 @@ import pytest
 from support import FIXTURES, RESOURCES, each_file
 
 import mlgen
-from mlgen.live.apply import again, source
+from mlgen.apply import again, source
 from mlgen.live.job import by_name
 from mlgen.live.kubectl import Kubectl
 

@@ -124,6 +124,7 @@ def test_wait_ends_in_time_if_the_api_server_never_responds(program, monkeypatch
 LIVE = [
     ("doctor", "JOB"),
     ("apply", "JOB"),
+    ("list",),
     ("status", "JOB"),
     ("logs", "JOB"),
     ("wait", "JOB"),
