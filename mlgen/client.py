@@ -22,6 +22,8 @@ from mlgen.live import listing, watch
 from mlgen.live.job import LiveJob, named, of_file
 from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.listing import JobSummary
+from mlgen.live.logs import Request, find_replica, find_replicas
+from mlgen.live.ranks import LogLine, read_logs
 from mlgen.live.state import JobState
 from mlgen.result import Foreign, Options, Rendered, Result
 
@@ -147,6 +149,59 @@ class Cluster:
     def poll(self, jobs: Iterable[Job], timeout: float | None = None) -> Iterator[list[JobState]]:
         """Yield the states of all jobs every two seconds, until they have ended or the timeout."""
         return watch.poll(self.kubectl, self.live(jobs), self.tell, timeout)
+
+    def logs(  # noqa: PLR0913 - one for each option of mlgen logs
+        self,
+        job: Job,
+        *,
+        rank: int | None = None,
+        role: str | None = None,
+        index: int | None = None,
+        follow: bool = False,
+        previous: bool = False,
+        container: str = "",
+        tail: int | None = None,
+        since: float = 0.0,
+        timestamps: bool = False,
+    ) -> Iterator[str]:
+        """Yield the lines of the log of a replica: of rank 0, or of the one that decides.
+
+        Args:
+            job: the job.
+            rank: the rank of another replica.
+            role: its role, instead of a rank.
+            index: its index in the role. Default: 0.
+            follow: True to continue until the replica or training has ended, also after restarts.
+            previous: True for the log before the last restart.
+            container: its name; "" for the training container.
+            tail: only the last lines; None for all.
+            since: only lines of the last seconds; 0 for all.
+            timestamps: True if each line begins with its time.
+        """
+        (found,) = self.live([job])
+        replica = find_replica(found, rank, role, index)
+        lines = -1 if tail is None else tail
+        request = Request(found, [replica], container, previous, lines, since, timestamps)
+        for line in read_logs(self.kubectl, request, self.tell, follow=follow):
+            yield line.text
+
+    def logs_of_all(  # noqa: PLR0913 - one for each option of mlgen logs
+        self,
+        job: Job,
+        *,
+        role: str | None = None,
+        follow: bool = False,
+        previous: bool = False,
+        tail: int | None = None,
+        since: float = 0.0,
+        timestamps: bool = False,
+    ) -> Iterator[LogLine]:
+        """Yield the lines of all replicas, or of those of a role. Arguments are as for `logs`."""
+        (found,) = self.live([job])
+        lines = -1 if tail is None else tail
+        chosen = find_replicas(found, role)
+        request = Request(found, chosen, "", previous, lines, since, timestamps)
+        yield from read_logs(self.kubectl, request, self.tell, follow=follow)
 
     def delete(self, *jobs: Job, claims: bool = False, dry_run: bool = False) -> deleting.Deletion:
         """Delete all objects of jobs, wait until their pods are gone, and return the objects.

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -36,7 +37,7 @@ from mlgen.cli._options import (
     supervisor,
     written_options,
 )
-from mlgen.cli._report import checked, rendered, report, write_page
+from mlgen.cli._report import checked, is_colored, rendered, report, write_page
 from mlgen.kubernetes import names
 from mlgen.output.terminal import safe
 
@@ -216,6 +217,7 @@ def apply(
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     _require_one(follow=follow, wait=wait, dry_run=dry_run)
     result = rendered(files, values, totals=False)
+    _require_one_job(result.jobs, follow=follow)
     cluster = _cluster(values)
     applied = checked(lambda: cluster.apply(result, replace=replace, dry_run=dry_run))
     _print_applied(applied, " (dry run)" if dry_run else "")
@@ -251,6 +253,7 @@ def rerun(
       mlgen rerun bert --set args.lr=1e-5 --follow
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     _require_one(follow=follow, wait=wait)
+    _require_one_job(names, follow=follow)
     cluster = _cluster({"namespace": namespace})
     applied = checked(lambda: cluster.rerun(*names, set=settings))
     _print_applied(applied)
@@ -262,6 +265,12 @@ def _require_one(**flags: bool) -> None:
     written = [f"--{name.replace('_', '-')}" for name, value in flags.items() if value]
     if len(written) > 1:
         raise click.UsageError(f"{' and '.join(written)} are mutually exclusive")
+
+
+def _require_one_job(jobs: Sequence[object], *, follow: bool) -> None:
+    """Check that there is only one job to follow."""
+    if follow and len(jobs) != 1:
+        raise click.UsageError(f"--follow expects one job, got {len(jobs)}")
 
 
 def _print_applied(applied: "Sequence[Applied]", suffix: str = "") -> None:
@@ -277,12 +286,13 @@ def _then(
     cluster: "Cluster", jobs: "Sequence[Rendered | str]", *, follow: bool, wait: bool
 ) -> None:
     """Follow the only job, or wait for all jobs, and exit with their status."""
-    from mlgen.live.logs import Follower, Request, find_job, find_replica
+
+    def show() -> None:
+        for text in cluster.logs(jobs[0], follow=True):
+            click.echo(text)
 
     if follow:
-        found = checked(lambda: find_job(cluster.live(jobs), None))
-        request = Request(found, checked(lambda: find_replica(found, None, None, None)))
-        checked(Follower(cluster.kubectl, request, click.echo, _tell).run)
+        checked(show)
     if follow or wait:
         _exit_as(cluster, jobs)
 
@@ -443,7 +453,7 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
 @click.option(
     "--role",
     shell_complete=completed(_roles),
-    help="Print the logs of a replica of this role.",
+    help="Print the logs of a replica of this role, or with --all, of all its replicas.",
 )
 @click.option(
     "--index",
@@ -452,11 +462,18 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
     help="Select the replica of --role by its index. Default: 0.",
 )
 @click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Print the logs of all replicas, in the order of time. Each line begins with the rank, or"
+    " with the role and index if the replicas have no ranks.",
+)
+@click.option(
     "-f",
     "--follow",
     is_flag=True,
     help="Print new lines until the replica or training has ended, also after restarts. Print the"
-    " peers that a pod waits for on stderr.",
+    " peers that a pod waits for on stderr; with --all, the state of the job.",
 )
 @click.option(
     "-p",
@@ -471,8 +488,18 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
     help="Print the logs of this container. Default: the training container.",
 )
 @click.option(
-    "--tail", type=click.IntRange(min=0), metavar="N", help="Print only the last N lines."
+    "--tail",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Print only the last N lines of each replica.",
 )
+@click.option(
+    "--since",
+    metavar="DURATION",
+    callback=parsed(duration),
+    help="Print only lines that are newer than this, such as 90s, 10m or 1h30m.",
+)
+@click.option("--timestamps", is_flag=True, help="Print the time before each line.")
 @kubectl
 @rendering
 @as_jobset
@@ -484,13 +511,16 @@ def logs(  # noqa: PLR0913 - one for each option
     rank: int | None,
     role: str | None,
     index: int | None,
+    every: bool,
     follow: bool,
     previous: bool,
     container: str,
     tail: int | None,
+    since: float | None,
+    timestamps: bool,
     **values: Any,
 ) -> None:
-    """Print the logs of a replica.
+    """Print the logs of a replica, or of all replicas.
 
     Default: rank 0, or the replica that determines the outcome, such as the chief, the launcher or
     worker-0. --rank selects a pod by its rank. With torchrun, the logs of a pod contain the output
@@ -501,13 +531,18 @@ def logs(  # noqa: PLR0913 - one for each option
       mlgen logs job.yaml --follow                 # rank 0, until training has ended
       mlgen logs job.yaml --rank 3                 # another rank
       mlgen logs job.yaml --role worker --index 3  # a replica of a role
+      mlgen logs job.yaml --all --follow           # all ranks
+      mlgen logs job.yaml --all --role worker --since 10m
       mlgen logs job.yaml --rank 3 --previous      # before it was restarted
       mlgen logs job.yaml -c wait-for-peers        # the missing peers
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.live.logs import Follower, Request, find_job, find_replica, print_log
+    from mlgen.live.logs import Request, find_job, find_replica, find_replicas
+    from mlgen.live.ranks import prefixes, read_logs
 
     if rank is not None and (role or index is not None):
         raise click.UsageError("--rank and --role are mutually exclusive")
+    if every and (rank is not None or index is not None):
+        raise click.UsageError("--all is mutually exclusive with --rank and --index")
     if index is not None and not role:
         raise click.UsageError("--index requires --role")
     if follow and previous:
@@ -515,13 +550,23 @@ def logs(  # noqa: PLR0913 - one for each option
     cluster = _cluster(values)
     words = _jobs(cluster, [file], values)
     found = checked(lambda: find_job(cluster.live(words), job))
-    replica = checked(lambda: find_replica(found, rank, role, index))
-    lines, options = -1 if tail is None else tail, tuple(written_options())
-    request = Request(found, replica, container, previous, lines, options)
-    if follow:
-        checked(Follower(cluster.kubectl, request, click.echo, _tell).run)
+    if every:
+        chosen = checked(lambda: find_replicas(found, role))
+        prefix = prefixes(found, chosen, color=is_colored(sys.stdout))
     else:
-        checked(lambda: print_log(cluster.kubectl, request, click.echo, _tell))
+        chosen, prefix = [checked(lambda: find_replica(found, rank, role, index))], {}
+    lines, options = -1 if tail is None else tail, tuple(written_options())
+    request = Request(found, chosen, container, previous, lines, since or 0.0, timestamps, options)
+
+    def show() -> None:
+        with closing(read_logs(cluster.kubectl, request, _tell, follow=follow)) as read:
+            for line in read:
+                start = prefix.get(line.replica, "")
+                # A progress bar overwrites its line, and the prefix.
+                text = line.text.replace("\r", f"\r{start}") if start else line.text
+                click.echo(f"{start}{text}", color=True)
+
+    checked(show)
 
 
 @click.command("wait", cls=Command)

@@ -7,16 +7,21 @@ read, the warnings among the events, and the time.
 import json
 import re
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import unquote
+from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 from click.testing import CliRunner
 
 from mlgen.cli import main
-from mlgen.live import delete, listing, logs, watch
+from mlgen.live import delete, listing, ranks, watch
 from mlgen.live.job import OWNED
-from mlgen.live.kubectl import Kubectl, Outcome, failure
+from mlgen.live.kubectl import Kubectl, Outcome
 
 HERE = Path(__file__).parent
 
@@ -156,10 +161,7 @@ class Cluster:
     def lines(self, *words, namespace=None, stdin=""):
         self.calls.append(" ".join(words))
         self.requests.append((" ".join(words), namespace, stdin or None))
-        if words[0] == "apply":
-            return self._applied(json.loads(stdin)["items"], "--dry-run=server" in words)
-        pod = next(word for word in words[1:] if word != "-f")
-        return self._lines(pod, words[words.index("-c") + 1])
+        return self._applied(json.loads(stdin)["items"], "--dry-run=server" in words)
 
     def _applied(self, items, dry_run):
         for item in items:
@@ -174,17 +176,57 @@ class Cluster:
                 self.objects = [*others, {**item, "metadata": {**metadata, **own}}]
             yield f"{item['kind'].lower()}/{name} serverside-applied"
 
-    def _lines(self, pod, container):
-        found = self.logs.get((pod, container))
-        if found is None:
-            raise failure(Outcome(1, "", f'Error from server (NotFound): pods "{pod}" not found'))
-        for line in found:
-            if callable(line):
-                line()
-            elif isinstance(line, Exception):
-                raise line
-            else:
-                yield line
+    @contextmanager
+    def proxy(self, _paths):
+        """Serve `logs`, as `kubectl proxy` does."""
+        with (
+            TemporaryDirectory() as folder,
+            ThreadingUnixStreamServer(f"{folder}/api", Log) as server,
+        ):
+            server.cluster, server.daemon_threads = self, True
+            Thread(target=server.serve_forever, args=(0.01,)).start()
+            try:
+                yield f"{folder}/api"
+            finally:
+                server.shutdown()
+
+    @staticmethod
+    def refusal(reason, message):
+        """An item of `logs`: an error of the API server instead of a log."""
+        return Refusal(reason, message)
+
+
+class Refusal(NamedTuple):
+    """See `Cluster.refusal`."""
+
+    reason: str
+    message: str
+
+
+class Log(StreamRequestHandler):
+    """Writes the lines of a log. None: the log goes on, but there are no more lines."""
+
+    def handle(self):
+        url = urlsplit(self.rfile.readline().decode().split()[1])
+        pod, query = url.path.split("/")[-2], dict(parse_qsl(url.query))
+        container = query.pop("container")
+        cluster = self.server.cluster
+        options = " ".join(f"{name}={value}" for name, value in sorted(query.items()))
+        cluster.calls.append(f"log {pod} {container} {options}")
+        missing = Refusal("NotFound", f'pods "{pod}" not found')
+        head = b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n"
+        for item in list(cluster.logs.get((pod, container), [missing])):
+            found = item() if callable(item) else item
+            if isinstance(found, Refusal):
+                answer = json.dumps({"kind": "Status", **found._asdict()})
+                self.wfile.write(f"HTTP/1.0 500 X\r\n\r\n{answer}".encode())
+                return
+            self.wfile.write(head)
+            head = b""
+            if item is None:
+                self.rfile.read()  # until the reader closes the connection
+            elif not callable(item):
+                self.wfile.write(f"{item}\n".encode())
 
 
 @pytest.fixture
@@ -193,7 +235,8 @@ def cluster(monkeypatch):
     monkeypatch.chdir(HERE / "jobs")
     monkeypatch.setattr(Kubectl, "outcome", fake.outcome)
     monkeypatch.setattr(Kubectl, "lines", fake.lines)
-    for module in (delete, listing, logs, watch):
+    monkeypatch.setattr(Kubectl, "proxy", fake.proxy)
+    for module in (delete, listing, ranks, watch):
         monkeypatch.setattr(module, "sleep", fake.sleep)
     real = time.time
     monkeypatch.setattr(time, "time", lambda: getattr(fake, "now", real()))
