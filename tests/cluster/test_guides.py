@@ -100,8 +100,8 @@ def test_the_notebook_applies_follows_repeats_and_deletes_a_job(namespace, folde
     *_, last = scope["cluster"].wait("bert")
     exec(f"cluster.status{end}", scope)
 
-    out = capsys.readouterr().out.splitlines()
-    assert ["bert Succeeded", "lr 0.1"] == [line.strip() for line in out[-2:]]
+    *_, state, line = capsys.readouterr().out.splitlines()
+    assert ("bert Succeeded", "lr 0.1") == (state[:14], line)
     assert "Succeeded" == last.phase
     assert "" == namespace.kubectl("get", "jobs,pods,services", "-o", "name")
 
