@@ -140,7 +140,7 @@ def cure(path: ValuePath, types: Sequence[str], value: Any) -> str:
         value: of another type.
     """
     if "string" in types and isinstance(value, bool | int | float):
-        return f"""quote it twice: --set '{written(path)}="{json.dumps(value)}"'"""
+        return f"""write a string: --set '{written(path)}="{json.dumps(value)}"'"""
     if "array" in types and isinstance(value, str) and "," in value:
         listed = ", ".join(item.strip() for item in value.split(","))
         return f"write --set '{written(path)}=[{listed}]'"
