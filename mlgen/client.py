@@ -118,11 +118,19 @@ class Cluster:
         )
 
     def status(self, job: Job) -> JobState:
-        """Return the state of a job. A rendered job that does not exist is NotFound."""
+        """Return the state of a job.
+
+        Args:
+            job: its name, or a rendered job. If that does not exist, its phase is NotFound.
+        """
         return self.states([job])[0]
 
     def states(self, jobs: Iterable[Job]) -> list[JobState]:
-        """Return the states of jobs, as `status` does."""
+        """Return the states of jobs.
+
+        Args:
+            jobs: as for `status`.
+        """
         return watch.states(self.kubectl, self.live(jobs))
 
     def wait(self, *jobs: Job, timeout: float | None = None) -> Iterator[JobState]:
@@ -147,7 +155,12 @@ class Cluster:
             raise ClusterError(message, "timeout")
 
     def poll(self, jobs: Iterable[Job], timeout: float | None = None) -> Iterator[list[JobState]]:
-        """Yield the states of all jobs every two seconds, until they have ended or the timeout."""
+        """Yield the states of all jobs every two seconds, until they have ended.
+
+        Args:
+            jobs: as for `status`.
+            timeout: in seconds; None for no limit. Then the last states are those so far.
+        """
         return watch.poll(self.kubectl, self.live(jobs), self.tell, timeout)
 
     def logs(  # noqa: PLR0913 - one for each option of mlgen logs
@@ -196,7 +209,17 @@ class Cluster:
         since: float = 0.0,
         timestamps: bool = False,
     ) -> Iterator[LogLine]:
-        """Yield the lines of all replicas, or of those of a role. Arguments are as for `logs`."""
+        """Yield the lines of all replicas, or of the replicas of a role.
+
+        Args:
+            job: the job.
+            role: the role; None for all.
+            follow: True to continue until training has ended, also after restarts.
+            previous: True for the logs before the last restart.
+            tail: only the last lines of each replica; None for all.
+            since: only lines of the last seconds; 0 for all.
+            timestamps: True if each line begins with its time.
+        """
         (found,) = self.live([job])
         lines = -1 if tail is None else tail
         chosen = find_replicas(found, role)

@@ -49,7 +49,11 @@ LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
 
 
 class ClusterError(MlgenError):
-    """kubectl failed. `cause` is a key of CAUSES."""
+    """kubectl is not installed or fails, or a timeout has passed.
+
+    `cause` is one of "forbidden", "missing" (kubectl), "no contact", "no context", "other",
+    "timeout" and "unreachable".
+    """
 
     def __init__(self, message: str, cause: str) -> None:
         self.cause, self.message = cause, message

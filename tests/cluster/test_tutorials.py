@@ -1,9 +1,9 @@
 """The tutorials of the documentation, command by command, in a real cluster.
 
 Each sh block of a page runs, in order, except those with the remark `not run` and the lines that
-install mlgen. A text block with the remark `cluster output` is compared with the output of the last
-command. A line `…` in it stands for any lines, and `…` in a line for any text. Times and the
-random suffixes of pods may differ.
+install mlgen. So does each python block without a title. A text block with the remark `cluster
+output` is compared with the output of the last command. A line `…` in it stands for any lines, and
+`…` in a line for any text. Times and the random suffixes of pods may differ.
 """
 
 import re
@@ -28,6 +28,7 @@ TUTORIALS = {
     },
     "migrate": {"pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime": "mlgen.test/ml:1"},
     "sweep": {"python:3.12-slim": PYTHON_IMAGE},
+    "day": {"python:3.12-slim": PYTHON_IMAGE},
 }
 """Replacements in the files of each page, because the cluster has no internet access."""
 
@@ -62,6 +63,9 @@ class Session:
             where = f"{self.page.name}:{block.line}"
             if block.title:
                 self.write(block)
+            elif block.language == "python":
+                (self.folder / "block.py").write_text(block.text)
+                self.run_command("python block.py", 0, where)
             elif block.language == "sh" and "not run" not in block.remarks:
                 *lines, last = block.lines()
                 for line in lines:

@@ -11,7 +11,12 @@ import textwrap
 from reference.markdown import cell
 
 import mlgen
+from mlgen.apply import Applied
 from mlgen.checks.prerequisites import Prerequisite
+from mlgen.live.delete import Deletion
+from mlgen.live.listing import JobSummary
+from mlgen.live.ranks import LogLine
+from mlgen.live.state import JobState, ProgressState
 from mlgen.problems import Place
 from mlgen.result import Foreign, Rendered
 
@@ -22,7 +27,10 @@ ENTRY = re.compile(r"^(\**\w+): (.*(?:\n {4,}.*)*)", re.MULTILINE)
 
 FUNCTIONS = [name for name in mlgen.__all__ if inspect.isfunction(getattr(mlgen, name))]
 CLASSES = [getattr(mlgen, name) for name in mlgen.__all__ if name not in FUNCTIONS]
-VALUES = [Rendered, Foreign, Prerequisite, Place]
+VALUES = [
+    *(Rendered, Foreign, Prerequisite, Place),
+    *(Applied, JobSummary, JobState, ProgressState, LogLine, Deletion),
+]
 """Classes of values in a result, which `mlgen` does not export."""
 
 SHORT = {
@@ -53,7 +61,7 @@ import mlgen
 ```
 
 These names are the public API. All other modules are private and can change in any version. The
-functions read no cluster, no network and no environment variables.
+functions read no cluster, no network and no environment variables. `mlgen.Cluster` runs kubectl.
 
 A *Source* is a [job](../glossary.md#job) in one of these forms:
 
@@ -115,13 +123,14 @@ def described(item):
 
 
 def _written(parameter):
-    """Return the name of a parameter, with the stars of further keyword arguments."""
-    return "**" * (parameter.kind is parameter.VAR_KEYWORD) + parameter.name
+    """Return the name of a parameter, with the stars of further arguments."""
+    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
+    return stars.get(parameter.kind, "") + parameter.name
 
 
 def _sentence(texts, name):
     """Return the description of a name, with a capital first letter, or ""."""
-    text = texts.get(name, "")
+    text = texts.get(name) or texts.get(name.strip("*"), "")
     return text[:1].upper() + text[1:]
 
 
@@ -141,31 +150,44 @@ def properties(item):
     ]
 
 
-def function(name):
-    """Return the section of a function."""
-    item = getattr(mlgen, name)
+def function(item, title):
+    """Return the section of a function or a method."""
     prose, entries, returns = sections(item)
+    parameters = [
+        each for each in inspect.signature(item).parameters.values() if each.name != "self"
+    ]
     signature = ", ".join(
-        _written(parameter)
-        + ("" if parameter.default is MISSING else f"={_default(parameter.default)}")
-        for parameter in inspect.signature(item).parameters.values()
+        _written(each) + ("" if each.default is MISSING else f"={_default(each.default)}")
+        for each in parameters
     )
-    kind = _type(inspect.signature(item).return_annotation)
-    lines = [f"### mlgen.{name}", "", "```python", f"mlgen.{name}({signature})", "```", "", prose]
-    lines += ["", "| Parameter | Type | Description |", "| --- | --- | --- |"]
-    for parameter, of, default, text in described(item):
+    kind = cell(_type(inspect.signature(item).return_annotation))
+    lines = [f"### {title}", "", "```python", f"{title}({signature})", "```", "", _joined(prose)]
+    rows = [row for row in described(item) if row[0] != "self"]
+    if rows:
+        lines += ["", "| Parameter | Type | Description |", "| --- | --- | --- |"]
+    for parameter, of, default, text in rows:
         end = f" Default: `{default}`." if default and "Default" not in text else ""
         lines.append(_row(f"`{parameter}`", cell(of), text + end))
-    lines += ["", f"**Returns** {cell(kind)}: {returns}", ""]
+    lines += ["", f"**Returns** {kind}: {returns}" if returns else f"**Returns** {kind}", ""]
     raised = entries.get("Raises", {})
     lines += [f"**Raises** `{error}`: {_sentence(raised, error)}" for error in raised]
     return "\n".join([*lines, ""])
+
+
+def methods(item):
+    """Yield the sections of a class's public methods."""
+    for name, value in vars(item).items():
+        is_public = inspect.isfunction(value) and not name.startswith("_")
+        if is_public and not value.__doc__.endswith(" Internal."):
+            yield function(value, f"{item.__name__}.{name}")
 
 
 def klass(item, name):
     """Return the section of a class."""
     prose, _, _ = sections(item)
     lines = [f"### {name}", "", _joined(prose), ""]
+    if not described(item) and not properties(item):
+        return "\n".join(lines)
     lines += ["| Field | Type | Default | Description |", "| --- | --- | --- | --- |"]
     for field, of, default, text in described(item):
         lines.append(_row(f"`{field}`", cell(of), default and cell(default), text))
@@ -179,9 +201,10 @@ def python_page():
         [
             INTRO,
             "## Functions\n",
-            *map(function, FUNCTIONS),
+            *(function(getattr(mlgen, name), f"mlgen.{name}") for name in FUNCTIONS),
             "## Classes\n",
             *(klass(item, f"mlgen.{item.__name__}") for item in CLASSES),
+            *methods(mlgen.Cluster),
             "## Values in a result\n",
             "Functions return these. Do not create them yourself.\n",
             *(klass(item, item.__name__) for item in VALUES),
