@@ -81,7 +81,7 @@ class Stream:
         Raises:
             OSError: kubectl does not respond.
         """
-        self.rest, self.started = b"", False
+        self.rest = self.started = b""
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(LIMIT)
         try:
@@ -112,7 +112,7 @@ class Stream:
         data = self.socket.recv(SIZE)
         self.rest += data
         if not self.started:
-            head, self.started, body = _parted(self.rest)
+            head, self.started, body = self.rest.partition(b"\r\n\r\n")
             if not self.started:
                 if data:
                     return []
@@ -138,12 +138,6 @@ class Stream:
         except (KeyError, TypeError, ValueError):
             pass  # a text from kubectl or a gateway
         return failure(Outcome(1, "", text))
-
-
-def _parted(response: bytes) -> tuple[bytes, bool, bytes]:
-    """Return the head and the body of a response, and whether the head is complete."""
-    head, end, body = response.partition(b"\r\n\r\n")
-    return head, bool(end), body
 
 
 class Run:
@@ -177,7 +171,7 @@ class Run:
             query: parameters of the API.
 
         Raises:
-            OSError: kubectl does not respond.
+            ClusterError: kubectl cannot be reached.
         """
         query |= {"container": self.container, "timestamps": "true"}
         self._before, self._skip = self._stamp, self._count
@@ -190,7 +184,10 @@ class Run:
             if self.request.since:
                 query["sinceSeconds"] = str(max(round(self.request.since), 1))
         path = f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}/log?{urlencode(query)}"
-        self.stream = Stream(server, path)
+        try:
+            self.stream = Stream(server, path)
+        except OSError as error:
+            raise _cluster_error(error) from None
         return self.stream
 
     def close(self) -> None:
@@ -245,11 +242,8 @@ def _current(kubectl: Kubectl, request: Request, tell: Tell) -> Generator[LogLin
             tell(f"{run.pod}: {_cluster_error(error).message}")
 
     with kubectl.proxy(PATHS) as server, ExitStack() as stack:
-        try:
-            for run, query in runs:
-                stack.enter_context(closing(run.open(server, **query)))
-        except OSError as error:
-            raise _cluster_error(error) from None
+        for run, query in runs:
+            stack.enter_context(closing(run.open(server, **query)))
         for _, each in heapq.merge(*(lines(run) for run, _ in runs), key=itemgetter(0)):
             yield each
 
@@ -281,7 +275,7 @@ def _cluster_error(error: ClusterError | OSError) -> ClusterError:
         return error
     if isinstance(error, TimeoutError):
         return ClusterError("the API server does not respond", "unreachable")
-    return ClusterError(f"kubectl proxy does not respond: {error}", "other")
+    return ClusterError(f"kubectl proxy failed: {error.strerror or error}", "other")
 
 
 class Follower:
@@ -379,12 +373,8 @@ class Follower:
     def _start(self, run: Run, *, has_ended: bool) -> None:
         """Open a log: what is left of it, or if the container still runs, until its end."""
         run.ended = has_ended
-        try:
-            stream = run.open(self.server, **({} if has_ended else {"follow": "true"}))
-        except OSError as error:
-            self._failed(run, error)
-        else:
-            self.selector.register(stream, selectors.EVENT_READ, run)
+        stream = run.open(self.server, **({} if has_ended else {"follow": "true"}))
+        self.selector.register(stream, selectors.EVENT_READ, run)
 
     def _arrived(self, *, is_last: bool) -> Iterator[LogLine]:
         """Yield lines until it is time to look again, or no more can follow."""
