@@ -34,11 +34,16 @@ GROUPS = {
     },
     "Run with kubectl": {
         "doctor": "Check that the cluster is ready for the jobs in FILES.",
-        "status": "Show the state of the jobs in FILES.",
-        "logs": "Print the logs of a replica.",
-        "wait": "Wait until the jobs in FILES have ended.",
-        "delete": "Delete the objects of the jobs in FILES.",
+        "apply": "Apply the jobs in FILES to the cluster.",
+        "rerun": "Run jobs again that have ended or still run.",
+        "delete": "Delete the objects of jobs.",
         "ssh-secret": "Print a Secret with a new ssh key pair.",
+    },
+    "Follow with kubectl": {
+        "list": "List the jobs in the cluster.",
+        "status": "Show the state of jobs.",
+        "logs": "Print the logs of a replica, or of all replicas.",
+        "wait": "Wait until jobs have ended.",
     },
     "Run from other tools": {
         "helm-post-render": "Run as a Helm post-renderer.",
@@ -54,10 +59,22 @@ GROUPS = {
 `mlgen --help` prints them from here, because importing all commands would be slow.
 """
 
-FILES = dict(zip(GROUPS, ("start", "render", "review", "cluster", "tools", "start"), strict=True))
+FILES = dict(
+    zip(
+        GROUPS,
+        ("start", "render", "review", "cluster", "follow", "tools", "start"),
+        strict=True,
+    )
+)
 """The file of each group."""
 
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+
+ALIASES = {"ls": "list"}
+"""Other names of commands, which the help omits."""
+
+FUNCTIONS = {"list": "ls"}
+"""The functions of commands with the name of a Python builtin."""
 
 
 WRITERS = ("click.utils", "mlgen.cli.tools")
@@ -89,17 +106,19 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        name = ALIASES.get(cmd_name, cmd_name)
         for title, commands in GROUPS.items():
-            if cmd_name in commands:
+            if name in commands:
                 module = import_module(f"{__name__}.{FILES[title]}")
-                command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+                function = FUNCTIONS.get(name, name.replace("-", "_"))
+                command: click.Command = getattr(module, function)
                 return command
         return None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args[0] not in {*COMMANDS, *ALIASES} and not args[0].startswith("-"):
             from mlgen.problems import did_you_mean
 
             hint = did_you_mean(args[0], COMMANDS) or "mlgen --help lists all commands"

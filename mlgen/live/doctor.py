@@ -169,8 +169,7 @@ def examine(kubectl: Kubectl, jobs: Sequence[Rendered], target: KubeVersion) -> 
     served = frozenset(outcome.stdout.split())
     rows += _dns(kubectl)
     rows += [] if jobs else apis(served)
-    words = ("config", "view", "--minify", "-o", "jsonpath={..namespace}")
-    context = kubectl.outcome(*words).stdout.strip() or "default"
+    context = kubectl.default_namespace()
     for job in jobs:
         namespace = job.job.namespace or context
         title = f"{job.job.name} in namespace {namespace}"

@@ -41,6 +41,9 @@ CONFIG_SECONDS = 1.0
 STOP_SECONDS = 1.0
 """Seconds that kubectl gets to end. Then it is killed."""
 
+POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""The file with the namespace of a pod."""
+
 LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
 """Prefixes of klog lines: severity and month."""
 
@@ -65,7 +68,8 @@ class Outcome(NamedTuple):
         """The error in one line, without the retries that the client library logs."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if not line.startswith(LOG_PREFIXES)]
-        return " ".join(errors or lines or ["no error message"]).removeprefix("error: ")
+        kept = dict.fromkeys(errors or lines or ["no error message"])
+        return " ".join(kept).removeprefix("error: ")
 
     @property
     def is_answer(self) -> bool:
@@ -91,12 +95,14 @@ class Kubectl:
         deadline: the time of `time.monotonic` at which `outcome` stops kubectl. kubectl itself
             repeats requests after their timeout, and waits for programs that return credentials.
         contacted: set once the API server has responded. Copies share it.
+        contacting: held during the first contact.
     """
 
     context: str = ""
     kubeconfig: str = ""
     deadline: float = math.inf
     contacted: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    contacting: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
     @property
     def left(self) -> float:
@@ -134,8 +140,11 @@ class Kubectl:
         Raises:
             ClusterError: kubectl cannot be started, or does not reach the API server.
         """
-        if self.contacted.is_set():
-            return
+        with self.contacting:  # other threads wait for the first contact
+            if not self.contacted.is_set():
+                self._first_contact()
+
+    def _first_contact(self) -> None:
         seconds = min(CONTACT_SECONDS, max(self.left, LEAST))
         limit = f"--request-timeout={CONTACT_SECONDS:.0f}s"
         with self._started("get", "--raw", "/version", limit) as process:
@@ -201,6 +210,18 @@ class Kubectl:
             raise failure(outcome)
         return outcome.stdout
 
+    def default_namespace(self) -> str:
+        """Return the namespace that kubectl uses without `-n`, also in a pod without a context.
+
+        Raises:
+            ClusterError: kubectl is not installed, or does not reach the API server.
+        """
+        words = ("config", "view", "--minify", "-o", "jsonpath={..namespace}")
+        outcome = self.outcome(*words)
+        if not outcome.status:
+            return outcome.stdout.strip() or "default"
+        return POD_NAMESPACE.read_text().strip() if POD_NAMESPACE.exists() else "default"
+
     def objects(
         self, *words: str, namespace: str | None = None, stdin: str | None = None
     ) -> list[Object]:
@@ -224,6 +245,34 @@ class Kubectl:
             if error.cause != "forbidden":
                 raise
             return None
+
+    def permitted(self, *words: str, namespace: str | None = None) -> list[Object]:
+        """Return the objects of several kinds, without the kinds that the user may not read.
+
+        Raises:
+            ClusterError: kubectl is not installed, or fails for another reason.
+        """
+        outcome = self.outcome(*words, "-o", "json", namespace=namespace)
+        if outcome.status and outcome.cause != "forbidden":
+            raise failure(outcome)
+        return parsed(outcome.stdout)
+
+    def lines(self, *words: str, stdin: str) -> Generator[str, None, None]:
+        """Run kubectl and yield the lines of its stdout. Closing the generator stops kubectl.
+
+        Raises:
+            ClusterError: kubectl is not installed, or failed (raised after the last line).
+        """
+        self._contact()
+        with tempfile.TemporaryFile("w+") as errors:
+            with self._started(*words, errors=errors) as process:
+                threading.Thread(target=_write, args=(process, stdin), daemon=True).start()
+                for text in process.stdout or ():
+                    yield text.rstrip("\n")
+                status = process.wait()
+            if status:
+                errors.seek(0)
+                raise failure(Outcome(status, "", errors.read()))
 
     @contextlib.contextmanager
     def proxy(self, paths: str) -> Generator[str, None, None]:
@@ -261,6 +310,14 @@ def _ended(
     return Outcome(process.returncode, stdout, stderr)
 
 
+def _write(process: "subprocess.Popen[str]", text: str) -> None:
+    """Write a text to a process's stdin, and close it."""
+    with contextlib.suppress(OSError, ValueError):  # the process has ended
+        if process.stdin:
+            process.stdin.write(text)
+            process.stdin.close()
+
+
 def parsed(text: str) -> list[Object]:
     """Return the objects in kubectl's JSON: concatenated objects, or a List.
 
@@ -271,7 +328,7 @@ def parsed(text: str) -> list[Object]:
     while text := text.lstrip():
         try:
             item, end = json.JSONDecoder().raw_decode(text)
-            items = item["items"] if item["kind"] == "List" else [item]
+            items = item["items"] if item["kind"] == "List" or "items" in item else [item]
             if not all(isinstance(each, dict) for each in items):
                 raise TypeError("an item is no object")
         except (ValueError, TypeError, LookupError, RecursionError) as error:

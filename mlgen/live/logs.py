@@ -8,7 +8,7 @@ from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
 from mlgen.live.job import LiveJob
 from mlgen.live.reasons import shortened
-from mlgen.live.state import Snapshot, reasons_of_pods, state
+from mlgen.live.state import JobState, LogState, Snapshot, reasons_of_pods, state
 from mlgen.objects.labels import workload_name
 from mlgen.output.manifests import file_argument
 from mlgen.problems import MlgenError, Problem, choice
@@ -139,6 +139,17 @@ def pod_to_read(now: Moment, request: Request) -> tuple[Object, bool]:
     return now.pods[0], False
 
 
+def kept(request: Request, now: Moment) -> LogState | None:
+    """Return the kept lines of the previous run, if it has no log in the cluster; or None."""
+    found = state(now.snapshot).log if request.previous else None
+    if not found or found.replica != str(now.replica) or now.status.get("restartCount"):
+        return None
+    is_there = now.pods[1:] or found.pod in [each["metadata"]["name"] for each in now.pods]
+    main = container_of(request._replace(container=""), now.replica)
+    is_other = " " in found.pod or now.container != main  # an init container
+    return None if is_there or is_other else found
+
+
 def _previous(now: Moment) -> tuple[Object, bool]:
     """Return what `pod_to_read` does for the previous run of a container.
 
@@ -171,25 +182,26 @@ def is_over(now: Moment, request: Request) -> bool:
     return succeeded or bool(ending(observed))
 
 
-def not_found(job: LiveJob, namespace: str, options: Sequence[str]) -> Problem:
+def not_found(file: str, state: JobState, options: Sequence[str]) -> Problem:
     """Return the problem of a job that does not exist in the cluster.
 
     Args:
-        job: the job.
-        namespace: the namespace searched; "" for the namespace of kubectl's context.
+        file: the name of the job file; "" for a job by name.
+        state: the state of the job.
         options: mlgen's options when the job was rendered.
     """
+    namespace = state.namespace
     where = f"namespace {namespace}" if namespace else "the namespace of kubectl's context"
-    command = shlex.join(["mlgen", "render", file_argument(job.file), *options])
-    hint = f"to create it: {command} | kubectl apply -f -"
-    return Problem((), f"{job.name} is not in {where}", "kubectl", hint)
+    command = shlex.join(["mlgen", "render", file_argument(file), *options])
+    hint = f"to create it: {command} | kubectl apply -f -" if file else "mlgen list shows the jobs"
+    return Problem((), f"{state.name} is not in {where}", "kubectl", hint)
 
 
 def no_pod(snapshot: Snapshot, request: Request, replica: Replica) -> MlgenError:
     """Return the exception for a replica without a pod."""
     present = state(snapshot)
     if present.phase == "NotFound":
-        return MlgenError([not_found(request.job, present.namespace, request.options)])
+        return MlgenError([not_found(request.job.file, present, request.options)])
     does = next((each.pods for each in present.roles if each.role == replica.role.name), "")
     details = "; ".join(filter(None, (present.phase, present.message)))
     message = f"{replica} has no pod; role: {does}; job: {details}"

@@ -10,6 +10,7 @@ import re
 import selectors
 import socket
 import time
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from itertools import chain
@@ -26,6 +27,7 @@ from mlgen.live.logs import (
     Request,
     has_log,
     is_over,
+    kept,
     moments,
     no_pod,
     pod_to_read,
@@ -36,7 +38,8 @@ from mlgen.live.logs import (
 from mlgen.live.reasons import FINE, WAIT
 from mlgen.live.state import LATE_SECONDS, snapshots, state
 from mlgen.live.watch import PAUSE, PLAIN, Tell, line, patient_snapshots
-from mlgen.output.terminal import some
+from mlgen.objects.labels import status_name
+from mlgen.output.terminal import safe, some
 from mlgen.problems import MlgenError
 from mlgen.show.groups import Replica
 
@@ -228,8 +231,14 @@ def read_logs(
 
 
 def _current(kubectl: Kubectl, request: Request, tell: Tell) -> Generator[LogLine, None, None]:
-    """Yield the lines of the logs that exist, merged by time."""
-    runs, without = _runs(moments(snapshots(kubectl, [request.job])[0], request), request)
+    """Yield the lines of the logs that exist, merged by time, after those that are only kept."""
+    found = moments(snapshots(kubectl, [request.job])[0], request)
+    remaining = [now for now in found if not kept(request, now)]
+    for now in found:
+        yield from _kept_lines(request, now, tell)
+    if not remaining:
+        return
+    runs, without = _runs(remaining, request)
     if without:
         tell(f"no log: {some(without, 5)}")
 
@@ -246,6 +255,15 @@ def _current(kubectl: Kubectl, request: Request, tell: Tell) -> Generator[LogLin
             stack.enter_context(closing(run.open(server, **query)))
         for _, each in heapq.merge(*(lines(run) for run, _ in runs), key=itemgetter(0)):
             yield each
+
+
+def _kept_lines(request: Request, now: Moment, tell: Tell) -> Iterator[LogLine]:
+    """Yield the last lines of a pod that is gone, if they are requested."""
+    if old := kept(request, now):
+        name = status_name(request.job.name)
+        tell(f"{old.pod} is gone; its last lines, which ConfigMap {name} keeps:")
+        for text in deque(old.lines, None if request.tail < 0 else request.tail):
+            yield LogLine(str(now.replica), now.replica.rank, safe(text))
 
 
 def _runs(

@@ -192,28 +192,29 @@ def pending(kubectl: Kubectl, namespace: str, queue: str) -> Outcome:
     return outcome
 
 
-def queue_reason(kubectl: Kubectl, namespace: str, queue: str, owners: set[str]) -> str:
+def queue_reason(kubectl: Kubectl, namespace: str, queue: str, own: set[str]) -> str:
     """Return in one line where a job waits in its queue, and why; "" if Kueue reports neither.
 
     Args:
         kubectl: kubectl.
         namespace: the namespace of the job.
         queue: the name of its LocalQueue.
-        owners: the UIDs of the job's workloads and pods, which own its Workload.
+        own: the UIDs of the job's workloads and pods, which own its Workload.
     """
     try:
         workloads = kubectl.readable("get", WORKLOADS, namespace=namespace) or ()
-        own = [each for each in workloads if not owners.isdisjoint(_owners(each))]
-        if not own:
+        found = [each for each in workloads if not own.isdisjoint(owners(each))]
+        if not found:
             return ""
-        found = pending(kubectl, namespace, queue)
+        listed = pending(kubectl, namespace, queue)
     except ClusterError:
         return ""
-    position, why = _position(found, own[-1]["metadata"]["name"], queue), _why(own[-1])
+    position, why = _position(listed, found[-1]["metadata"]["name"], queue), _why(found[-1])
     return ": ".join(filter(None, (position, why)))
 
 
-def _owners(workload: Object) -> set[str]:
+def owners(workload: Object) -> set[str]:
+    """Return the UIDs of the owners of a Workload."""
     return {str(each.get("uid")) for each in workload["metadata"].get("ownerReferences") or ()}
 
 

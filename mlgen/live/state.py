@@ -5,6 +5,7 @@ The state is a `Phase`, with a row for each role. The supervisor records the con
 supervisor, the state follows the conditions of the deciding Job.
 """
 
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,8 +19,15 @@ from mlgen.live.job import LiveJob, read
 from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.reasons import Reason, shortened
 from mlgen.objects import supervisor
-from mlgen.objects.labels import JOB, SUPERVISES, status_name, workload_name
-from mlgen.runtime import answers, cluster, progress, status
+from mlgen.objects.labels import (
+    JOB,
+    SUPERVISES,
+    SUPERVISOR,
+    WAITS,
+    status_name,
+    workload_name,
+)
+from mlgen.runtime import answers, cluster, last_log, progress, status
 from mlgen.runtime.cluster import ENDS, ending, is_suspended
 from mlgen.runtime.failures import failures, first
 from mlgen.runtime.plan import Plan, Workload
@@ -51,6 +59,9 @@ GATED = "SchedulingGated"
 
 MAX_PEERS = 3
 """Limit of missing peers in a message."""
+
+LOG_TITLE = re.compile(r"(\S+), (.+), exit code (\d{1,9}), after (\d{1,9}) restarts, (\S+)")
+"""The first line of the last lines of a log (`title` in mlgen/runtime/last_log.py)."""
 
 MAX_CODE = 125
 """The highest exit code that `mlgen wait` passes on. Shells and timeout(1) use higher ones."""
@@ -303,6 +314,26 @@ class StuckPods(NamedTuple):
     message: str
 
 
+class LogState(NamedTuple):
+    """The last lines of the container that failed first, which the supervisor kept.
+
+    Attributes:
+        replica: its role and index.
+        pod: its name, which may be gone, and in front of it an init container that failed.
+        code: the exit code of the container.
+        restarts: number of restarts of the whole job before.
+        since: the end of the container, in seconds since the epoch.
+        lines: at most 40.
+    """
+
+    replica: str
+    pod: str
+    code: int
+    restarts: int
+    since: float
+    lines: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class JobState:
     """The state of a job.
@@ -315,6 +346,7 @@ class JobState:
         code: the exit code of the first failed replica, once the job has failed; else 0.
         missing: kinds and names of the workloads that do not exist.
         progress: None if no replica has reported.
+        log: None if no last lines are kept.
     """
 
     name: str
@@ -330,11 +362,17 @@ class JobState:
     stuck: tuple[StuckPods, ...] = ()
     missing: tuple[str, ...] = ()
     progress: ProgressState | None = None
+    log: LogState | None = None
 
     @property
     def ended(self) -> bool:
         """True once training has ended."""
         return self.phase in ENDED
+
+    @property
+    def is_over(self) -> bool:
+        """True if the state does not change anymore: the job has ended, or does not exist."""
+        return self.ended or self.phase == "NotFound"
 
     @property
     def exit_status(self) -> int:
@@ -353,6 +391,8 @@ def state(snapshot: Snapshot) -> JobState:
     phase, since, message, code = _phase(snapshot, record)
     workloads = [snapshot.seen.workloads[item.name] for item in snapshot.plan.workloads]
     created = [seconds(each["metadata"]["creationTimestamp"]) for each in workloads if each]
+    if any(map(cluster.is_deleted, filter(None, snapshot.seen.workloads.values()))):
+        message = "; ".join(filter(None, ("Terminating", message)))
     missing = () if phase in ENDED else snapshot.missing
     pods = reasons_of_pods(snapshot)
     return JobState(
@@ -369,6 +409,7 @@ def state(snapshot: Snapshot) -> JobState:
         tuple(_stuck(snapshot, pods)),
         tuple(f"{item.kind} {item.name}" for item in missing),
         _progress(snapshot) if record else None,
+        _log(snapshot) if record else None,
     )
 
 
@@ -379,12 +420,10 @@ def _record(snapshot: Snapshot) -> status.State | None:
     """
     data, deciding = snapshot.seen.status, snapshot.seen.workloads[snapshot.plan.deciding[0]]
     uid = deciding["metadata"]["uid"] if deciding else ""
-    is_there = bool(snapshot.supervisor or uid)
-    run = snapshot.plan.run if is_there else str(status.stored(data).get("run", ""))
-    if not status.is_stored(data, run, uid):
-        return None
-    record = status.load(data, run, uid)
-    return record if is_there or record.phase == "Ended" else None
+    if snapshot.supervisor or uid:
+        return status.recorded(data, snapshot.plan.run, uid)
+    record = status.recorded(data, None)
+    return record if record and record.phase == "Ended" else None
 
 
 def _phase(snapshot: Snapshot, record: status.State | None) -> JobPhase:
@@ -429,10 +468,21 @@ def _progress(snapshot: Snapshot) -> ProgressState | None:
     return ProgressState(percent, left, *times, found.metrics)
 
 
+def _log(snapshot: Snapshot) -> LogState | None:
+    """Return the last lines that the supervisor kept; None if there are none."""
+    title, _, text = snapshot.seen.status.get(last_log.KEY, "").partition("\n")
+    found = LOG_TITLE.fullmatch(title)
+    if not found:
+        return None
+    replica, pod, code, restarts, at = found.groups()
+    lines = tuple(text.split("\n")[-last_log.LINES :]) if text else ()
+    return LogState(replica, pod, int(code), int(restarts), seconds(at), lines)
+
+
 def _is_held(snapshot: Snapshot) -> bool:
-    """Return whether a deciding role is held until another role has started or ended."""
-    items = [item for item in snapshot.plan.workloads if item.name in snapshot.plan.deciding]
-    return any(snapshot.plan.waits(item) for item in items)
+    """Return whether a deciding Job is held until another role has started or ended."""
+    deciding = (snapshot.seen.workloads[name] for name in snapshot.plan.deciding)
+    return any(each and each["metadata"]["annotations"][SUPERVISOR] == WAITS for each in deciding)
 
 
 def _end_of_jobs(snapshot: Snapshot) -> JobPhase | None:
@@ -455,22 +505,23 @@ def _end_of_jobs(snapshot: Snapshot) -> JobPhase | None:
 
 def _conditions(snapshot: Snapshot) -> Iterator[Condition]:
     """Yield the recorded conditions, sorted by start."""
-    found = []
-    for name in CONDITIONS:
-        text = snapshot.seen.status.get(name, "")
-        value, _, rest = text.partition(" ")
-        at, _, message = rest.partition(" ")
-        if message:
-            why, _, line = message.partition(": ")
-            found.append(Condition(name, value, seconds(at), why, shortened(line)))
+    found = filter(None, (_condition(snapshot, name) for name in CONDITIONS))
     yield from sorted(found, key=lambda each: each.since)
+
+
+def _condition(snapshot: Snapshot, name: str) -> Condition | None:
+    """Return a recorded condition; None if there is none."""
+    value, _, rest = snapshot.seen.status.get(name, "").partition(" ")
+    at, _, message = rest.partition(" ")
+    why, _, line = message.partition(": ")
+    return Condition(name, value, seconds(at), why, shortened(line)) if message else None
 
 
 def _since(snapshot: Snapshot, name: str) -> float:
     """Return the start of a condition, or if it is not recorded, of the deciding Job."""
-    for each in _conditions(snapshot):
-        if (each.condition, each.status) == (name, "True"):
-            return each.since
+    condition = _condition(snapshot, name)
+    if condition and condition.status == "True":
+        return condition.since
     deciding = snapshot.seen.workloads[snapshot.plan.deciding[0]]
     at = deciding["status"]["startTime"] if deciding else None
     return seconds(at) if at else 0.0

@@ -9,9 +9,8 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import zip_longest
 from time import sleep
-from typing import TextIO
+from typing import Any, Protocol, TextIO, TypeVar
 
 from mlgen.live.job import LiveJob
 from mlgen.live.kubectl import ClusterError, Kubectl
@@ -54,6 +53,21 @@ HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 Tell = Callable[[str], None]
 
+T = TypeVar("T")
+
+
+class _Named(Protocol):
+    """A state of a job, or a job in a list."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+
+Job = TypeVar("Job", bound=_Named)
+
 
 def states(kubectl: Kubectl, jobs: Sequence[LiveJob]) -> list[JobState]:
     """Return the states of jobs.
@@ -65,17 +79,22 @@ def states(kubectl: Kubectl, jobs: Sequence[LiveJob]) -> list[JobState]:
 
 
 def patient_snapshots(kubectl: Kubectl, jobs: Sequence[LiveJob], tell: Tell) -> list[Snapshot]:
-    """Return the snapshots of jobs. Retry while the API server is unreachable, until the deadline.
+    """Return the snapshots of jobs, as `patiently` does."""
+    return patiently(kubectl, lambda: snapshots(kubectl, jobs), tell)
+
+
+def patiently(kubectl: Kubectl, read: Callable[[], T], tell: Tell) -> T:
+    """Return what is read. Retry while the API server is unreachable, until the deadline.
 
     Args:
         kubectl: reads the cluster.
-        jobs: the jobs to read.
+        read: reads it once.
         tell: prints one line when the cluster becomes unreachable, and one when it responds again.
     """
     started, told = time.monotonic(), False
     while True:
         try:
-            found = snapshots(kubectl, jobs)
+            found = read()
         except ClusterError as error:
             is_over = not kubectl.left or time.monotonic() - started > PATIENCE
             if error.cause != "unreachable" or is_over:
@@ -112,27 +131,26 @@ def poll(
             tell(error.message)
             return
         yield found
-        is_over = all(each.ended or each.phase == "NotFound" for each in found)
-        if is_over or not kubectl.left:
+        if all(each.is_over for each in found) or not kubectl.left:
             return
         sleep(min(PAUSE, kubectl.left))
 
 
-def print_changes(found: Iterator[list[JobState]], tell: Tell) -> list[JobState]:
-    """Print a line for each changed state, and return the last states."""
-    told: list[str] = []
-    last: list[JobState] = []
+def print_changes(found: Iterator[list[Job]], tell: Tell, line: Callable[[Job], str]) -> list[Job]:
+    """Print the line of each job that has changed, and return the last states."""
+    told: dict[tuple[str, str], str] = {}
+    last: list[Job] = []
     for last in found:
-        texts = [line(each) for each in last]
-        for text, before in zip_longest(texts, told):
-            if text != before:
+        texts = {(each.namespace, each.name): line(each) for each in last}
+        for key, text in texts.items():
+            if text != told.get(key):
                 tell(text)
         told = texts
     return last
 
 
 def wait(
-    kubectl: Kubectl, jobs: Sequence[LiveJob], tell: Tell, timeout: float | None
+    found: Iterator[list[JobState]], jobs: Sequence[str], tell: Tell
 ) -> tuple[list[JobState], int]:
     """Wait until jobs have ended, and return their states ([] if unknown) and the exit status.
 
@@ -140,20 +158,19 @@ def wait(
     the first job that has not succeeded: the exit code of its first failed replica, or 1.
 
     Args:
-        kubectl: reads the cluster.
-        jobs: to wait for.
+        found: the states, as `poll` yields them.
+        jobs: the names of the jobs, for a message.
         tell: prints a line for each change.
-        timeout: seconds; None for no limit.
 
     Raises:
         ClusterError: kubectl is not installed, or fails.
     """
-    last = print_changes(poll(kubectl, jobs, tell, timeout), tell)
+    last = print_changes(found, tell, line)
     unsuccessful = [each for each in last if each.phase != "Succeeded"]
-    over = [each for each in unsuccessful if each.ended or each.phase == "NotFound"]
+    over = [each for each in unsuccessful if each.is_over]
     if over:
         return last, over[0].exit_status
-    names = [each.name for each in unsuccessful] if last else [each.name for each in jobs]
+    names = [each.name for each in unsuccessful] if last else [*jobs]
     if names:
         tell(f"timed out; not finished: {', '.join(names)}")
     return last, TIMED_OUT if names else 0
@@ -164,27 +181,27 @@ class Screen:
 
     Attributes:
         stream: the terminal.
+        page: returns the text to show for jobs at a time.
         color: True to use colors.
     """
 
-    def __init__(self, stream: TextIO, *, color: bool) -> None:
-        self.stream, self.color = stream, color
+    def __init__(self, stream: TextIO, page: Callable[[Any, float], str], *, color: bool) -> None:
+        self.stream, self.page, self.color = stream, page, color
         self._lines = 0
 
-    def show(self, found: Iterator[list[JobState]]) -> list[JobState]:
+    def show(self, found: Iterator[list[T]]) -> list[T]:
         """Show each list of states, and return the last one."""
-        last: list[JobState] = []
+        last: list[T] = []
         self._write(HIDE_CURSOR)
         try:
             for last in found:
                 size = shutil.get_terminal_size()
-                lines = [
-                    _cropped(line, size.columns) for line in page(last, time.time()).split("\n")
-                ]
+                text = self.page(last, time.time())
+                lines = [_cropped(each, size.columns) for each in text.split("\n")]
                 fits = len(lines) < size.lines
                 self._draw(lines if fits else [*lines[: size.lines - 2], "…"])
             # The last states stay on the screen in full, even if they do not fit.
-            self._draw(page(last, time.time()).split("\n"))
+            self._draw(self.page(last, time.time()).split("\n"))
         finally:
             self._write(SHOW_CURSOR)
         return last
@@ -247,14 +264,14 @@ def tables(state: JobState, now: float) -> Iterator[list[str]]:
         "age": state.created,
         "restarts": state.restarts,
     }
-    yield _table([job | ({"message": state.message} if state.message else {})], now)
+    yield table([job | ({"message": state.message} if state.message else {})], now)
     if state.progress:
-        yield _table([_progress(state.progress)], now)
+        yield table([_progress(state.progress)], now)
     left = len(state.stuck) - MAX_STUCK
     more = [StuckPods(f"and {left} more", "", "", "")] if left > 0 else []
     for rows in (state.conditions, state.roles, (*state.stuck[:MAX_STUCK], *more)):
         if rows:
-            yield _table([row._asdict() for row in rows], now)
+            yield table([row._asdict() for row in rows], now)
 
 
 def _progress(progress: ProgressState) -> dict[str, object]:
@@ -267,7 +284,7 @@ def _progress(progress: ProgressState) -> dict[str, object]:
     }
 
 
-def documents(states: Sequence[JobState]) -> list[dict[str, object]]:
+def documents(states: Sequence[Any]) -> list[dict[str, object]]:
     """Return the states of jobs for JSON, with times as in the API of Kubernetes."""
     return [_document(asdict(each)) for each in states]
 
@@ -291,7 +308,7 @@ def _document(values: Mapping[str, object]) -> dict[str, object]:
     return found
 
 
-def _table(rows: Sequence[Mapping[str, object]], now: float) -> list[str]:
+def table(rows: Sequence[Mapping[str, object]], now: float) -> list[str]:
     """Return the lines of a table, with ages for times and `-` for unknown values."""
 
     def cell(value: object) -> str:
@@ -310,6 +327,10 @@ def page(states: Sequence[JobState], now: float) -> str:
         parts += ["\n".join(table) for table in tables(each, now)]
         if each.missing:
             parts.append(f"not created: {', '.join(map(safe, each.missing))}")
+        if each.log and each.phase in ("Restarting", "Failed"):
+            title = f"last lines of {each.log.replica} ({each.log.pod}, exit code {each.log.code}):"
+            lines = [f"  {safe(text)}" for text in each.log.lines or ["(none)"]]
+            parts.append("\n".join([safe(title), *lines]))
     return "\n\n".join(parts)
 
 

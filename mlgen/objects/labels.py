@@ -27,6 +27,9 @@ Users and tools such as Argo CD may overwrite the recommended labels, so mlgen d
 them.
 """
 
+OWNER = "mlgen.dev/owner"
+"""The annotation of a job's objects with the person who runs it."""
+
 MATRIX = "mlgen.dev/matrix"
 """The annotation of a combination of a matrix: all of its values, as JSON."""
 
@@ -51,6 +54,12 @@ Job that the user suspended by hand.
 
 PROGRAM = "mlgen.dev/program"
 """The annotation of a ConfigMap with a program of mlgen: `mlgen:VERSION@sha256:DIGEST`."""
+
+OWNER = "mlgen.dev/owner"
+"""The annotation with the user who applied a job."""
+
+SOURCE = "mlgen.dev/source"
+"""The annotation of the deciding Job with the job file, as JSON, which `mlgen apply` writes."""
 
 MAX_REPLICAS = "mlgen.dev/max-replicas"
 """The annotation with the maximum number of replicas to which a workload can be scaled."""

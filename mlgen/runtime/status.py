@@ -2,7 +2,8 @@
 
 The key `state` contains the supervisor's state as JSON. The other keys are for users: TFJob's
 conditions (Created, Running, Restarting, Succeeded, Failed) and Stalled as `STATUS TIME REASON:
-MESSAGE`, the start and the end, the restarts, the replicas of each role, and the progress as JSON.
+MESSAGE`, the start and the end, the restarts, the replicas of each role, the progress as JSON, and
+the last lines of the replica that failed first.
 """
 
 from __future__ import annotations
@@ -182,7 +183,10 @@ def is_stored(data: dict[str, str], run: str, uid: str = "") -> bool:
 
     A state with the deciding Job's `uid` counts: only the supervisor's Job was replaced.
     """
-    values = stored(data)
+    return _is_of(stored(data), run, uid)
+
+
+def _is_of(values: Mapping[str, Any], run: str, uid: str) -> bool:
     return bool(values.get("run") == run or (uid and values.get("uid") == uid))
 
 
@@ -199,10 +203,15 @@ PAST = ("first", "started", "short", "running", "stalled", "ended")
 
 def load(data: dict[str, str], run: str, uid: str = "") -> State:
     """Return the stored state of this run, or the initial state."""
-    if not is_stored(data, run, uid):
-        return State(run)
+    return recorded(data, run, uid) or State(run)
+
+
+def recorded(data: Mapping[str, str | None], run: str | None, uid: str = "") -> State | None:
+    """Return the stored state of this run, or if `run` is None, of any; None if there is none."""
     values = stored(data)
-    return replace(_loaded(values), run=run)
+    if not values or (run is not None and not _is_of(values, run, uid)):
+        return None
+    return _loaded(values if run is None else {**values, "run": run})
 
 
 def restored(records: Iterable[str], run: str) -> State:

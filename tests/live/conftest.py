@@ -13,13 +13,14 @@ from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 from click.testing import CliRunner
 
 from mlgen.cli import main
-from mlgen.live import delete, ranks, watch
+from mlgen.live import delete, listing, ranks, watch
+from mlgen.live.job import OWNED
 from mlgen.live.kubectl import Kubectl, Outcome
 
 HERE = Path(__file__).parent
@@ -32,6 +33,30 @@ def recording(name):
 def printed(objects):
     """kubectl's output for objects with `-o json`."""
     return json.dumps({"kind": "List", "items": objects})
+
+
+LIST = re.compile(r"/apis?(?:/\w+)?/v1(?:/namespaces/([\w-]+))?/(\w+)\?labelSelector=(.+)")
+"""The path of a list: a namespace or None, a resource, and a label selector."""
+
+
+def matches(labels, selector):
+    """Whether labels match a selector of these forms: a, !a, a=b, a!=b, a in (b, c)."""
+    for word in re.split(r",(?![^(]*\))", selector):
+        name, operator, value = re.fullmatch(r"(!?[^!= ]+)(!?=| in )?(.*)", word).groups()
+        if operator is None and (name.lstrip("!") in labels) == name.startswith("!"):
+            return False
+        found = labels.get(name) in value.strip("()").split(", ")
+        if operator and found == operator.startswith("!"):
+            return False
+    return True
+
+
+def _is_of(item, kinds):
+    """Return whether an object is of one of some kinds, as kubectl writes them."""
+    return any(
+        kind.partition(".")[0].rstrip("s") == item["kind"].lower().rstrip("s")
+        for kind in kinds.split(",")
+    )
 
 
 class Cluster:
@@ -47,6 +72,8 @@ class Cluster:
         """Log lines by pod and container. A callable item is called instead of printed."""
         self.steps = []
         """The next recordings, one for each `sleep`."""
+        self.interrupted = None
+        """The number of objects that are applied until Ctrl-C."""
         self.refused = set()
         """Verbs and resources that a review denies."""
 
@@ -73,7 +100,7 @@ class Cluster:
                 return found if isinstance(found, Outcome) else Outcome(0, printed(found), "")
         return Outcome(0, self._text(words, stdin), "")
 
-    def _text(self, words, stdin):
+    def _text(self, words, stdin):  # noqa: C901, PLR0911 - one line for each command
         if words[0] == "delete":
             self.deleted += json.loads(stdin)["items"]
             names = {(item["kind"], item["metadata"]["name"]) for item in self.deleted}
@@ -85,33 +112,69 @@ class Cluster:
             return ""
         if words[0] == "create":
             return "\n".join(map(self._reviewed, json.loads(stdin)["items"]))
+        if words[0] == "api-resources":
+            return "\n".join(OWNED)
+        if words[:2] == ("auth", "whoami"):
+            return "ada@example.com"
+        if words[0] == "wait":
+            return ""
         if words[:3] == ("get", "-f", "-"):
             asked = {(i["kind"], i["metadata"]["name"]) for i in json.loads(stdin)["items"]}
             objects = [i for i in self.objects if (i["kind"], i["metadata"]["name"]) in asked]
             return printed(objects)
-        if words[1] == "events":
-            return printed(self.events)
+        if words[1] == "--raw":
+            return self._listed(words[2])
+        if words[1] in ("view", "events"):
+            return printed(self.events) if words[1] == "events" else "vision"
+        if "--ignore-not-found" in words:
+            names = {f"{item['kind'].lower()}/{item['metadata']['name']}" for item in self.objects}
+            return "\n".join(word for word in words if word in names)
         if "-l" in words:
             objects = self._selected(words[words.index("-l") + 1])
             if words[-1] != "name":
-                return printed(objects)
+                return printed([item for item in objects if _is_of(item, words[1])])
             pods = [item for item in objects if item["kind"] == "Pod"]
             return "".join(f"pod/{item['metadata']['name']}\n" for item in pods)
         raise AssertionError(f"no answer to {words}")
 
     def _selected(self, selector):
-        """Return the objects with a label: `key=value`, or `key in (value, value)`."""
-        key, *values = re.split(r"=| in \(|, ", selector.rstrip(")"))
-        return [
-            item
+        """Return the objects that match a selector: `a=b`, `a in (b, c)`, `!a`, or several."""
+        return [e for e in self.objects if matches(e["metadata"].get("labels") or {}, selector)]
+
+    def _listed(self, path):
+        """Return a list as the API server does: its items have no kind."""
+        space, resource, selector = LIST.fullmatch(unquote(path)).groups()
+        found = [
+            {name: value for name, value in item.items() if name not in ("apiVersion", "kind")}
             for item in self.objects
-            if (item["metadata"].get("labels") or {}).get(key) in values
+            if f"{item['kind'].lower()}s" == resource
+            and space in (None, item["metadata"]["namespace"])
+            and matches(item["metadata"].get("labels") or {}, selector)
         ]
+        return json.dumps({"kind": "AnyList", "metadata": {}, "items": found})
 
     def _reviewed(self, item):
         asked = item["spec"]["resourceAttributes"]
         key = f"{asked['verb']} {asked['resource']}"
         return json.dumps({**item, "status": {"allowed": key not in self.refused}}, indent=2)
+
+    def lines(self, *words, namespace=None, stdin=""):
+        self.calls.append(" ".join(words))
+        self.requests.append((" ".join(words), namespace, stdin or None))
+        return self._applied(json.loads(stdin)["items"], "--dry-run=server" in words)
+
+    def _applied(self, items, dry_run):
+        for item in items:
+            if self.interrupted is not None and not self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = self.interrupted and self.interrupted - 1
+            name, metadata = item["metadata"]["name"], item["metadata"]
+            own = {"uid": f"uid-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+            if not dry_run:
+                key = item["kind"], name
+                others = [e for e in self.objects if (e["kind"], e["metadata"]["name"]) != key]
+                self.objects = [*others, {**item, "metadata": {**metadata, **own}}]
+            yield f"{item['kind'].lower()}/{name} serverside-applied"
 
     @contextmanager
     def proxy(self, _paths):
@@ -171,8 +234,9 @@ def cluster(monkeypatch):
     fake = Cluster()
     monkeypatch.chdir(HERE / "jobs")
     monkeypatch.setattr(Kubectl, "outcome", fake.outcome)
+    monkeypatch.setattr(Kubectl, "lines", fake.lines)
     monkeypatch.setattr(Kubectl, "proxy", fake.proxy)
-    for module in (delete, ranks, watch):
+    for module in (delete, listing, ranks, watch):
         monkeypatch.setattr(module, "sleep", fake.sleep)
     real = time.time
     monkeypatch.setattr(time, "time", lambda: getattr(fake, "now", real()))

@@ -367,6 +367,96 @@ def test_a_log_ends_if_the_api_server_does_not_respond(cluster, run, monkeypatch
     assert "the API server does not respond" in err
 
 
+def keep(cluster, title, *lines):
+    """Let the status of the job contain the last lines of a replica."""
+    (record,) = (item for item in cluster.objects if item["kind"] == "ConfigMap")
+    record["data"] = {**record["data"], "lastLog": "\n".join([title, *lines])}
+
+
+KEPT = "rank-1, ddp-rank-1-gone, exit code 137, after 0 restarts, 2026-11-22T11:32:41Z"
+
+
+def without_old_pod(cluster, role, index):
+    """Delete the older pods of a replica from the recording."""
+    newest = pod(cluster, role, index)
+    key = "batch.kubernetes.io/job-completion-index"
+    cluster.objects = [
+        item
+        for item in cluster.objects
+        if item["kind"] != "Pod"
+        or item["metadata"]["labels"].get(key) != str(index)
+        or item["metadata"]["name"] == newest
+    ]
+    return newest
+
+
+@pytest.mark.parametrize(
+    ("tail", "lines"),
+    [([], ["a", "b", r"\x1b[2J"]), (["--tail=2"], ["b", r"\x1b[2J"]), (["--tail=0"], []),
+     (["--tail=9"], ["a", "b", r"\x1b[2J"])],
+)  # fmt: skip
+def test_the_last_lines_of_a_pod_that_is_gone(cluster, run, tail, lines):
+    cluster.show("restarted")
+    without_old_pod(cluster, "rank", 1)
+    keep(cluster, KEPT, "a", "b", "\x1b[2J")
+
+    status, stdout, stderr = run("logs", "ddp.yaml", "--rank", "1", "--previous", *tail)
+
+    assert (status, stdout.splitlines()) == (0, lines)
+    assert "ddp-rank-1-gone is gone; its last lines, which ConfigMap ddp.status keeps:" in stderr
+
+
+def test_the_last_lines_of_a_replica_without_a_pod(cluster, run):
+    cluster.show("restarted")
+    cluster.objects = [item for item in cluster.objects if item["kind"] != "Pod"]
+    keep(cluster, KEPT, "a")
+
+    assert run("logs", "ddp.yaml", "--rank", "1", "--previous")[:2] == (0, "a\n")
+    assert run("logs", "ddp.yaml", "--rank", "1")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        (KEPT, ["--rank", "0"]),
+        (KEPT, ["--rank", "1", "-c", "wait-for-peers"]),
+        (KEPT.replace("ddp-rank-1-gone", "init container fetch of x"), ["--rank", "1"]),
+        (KEPT.replace("ddp-rank-1-gone", "NEWEST"), ["--rank", "1"]),
+        ("tampered", ["--rank", "1"]),
+    ],
+)
+def test_the_last_lines_of_another_log_are_not_those_of_the_previous_one(
+    cluster, run, title, words
+):
+    cluster.show("restarted")
+    without_old_pod(cluster, "rank", 0)
+    keep(cluster, title.replace("NEWEST", without_old_pod(cluster, "rank", 1)), "kept")
+
+    status, stdout, stderr = run("logs", "ddp.yaml", *words, "--previous")
+
+    assert (status, stdout) == (1, "")
+    assert "omit --previous" in stderr
+
+
+def test_the_log_of_an_older_pod_is_preferred_to_its_last_lines(cluster, run):
+    cluster.show("restarted")
+    keep(cluster, KEPT, "kept")
+    cluster.logs[pod(cluster, "rank", 1, newest=False), "main"] = ["older"]
+
+    assert run("logs", "ddp.yaml", "--rank", "1", "--previous")[:2] == (0, "older\n")
+
+
+def test_the_log_before_a_restart_of_the_container_is_preferred_to_last_lines(cluster, run):
+    cluster.show("restarted")
+    name = without_old_pod(cluster, "rank", 1)
+    keep(cluster, KEPT, "kept")
+    (found,) = (item for item in cluster.objects if item["metadata"]["name"] == name)
+    found["status"]["containerStatuses"][0]["restartCount"] = 1
+    cluster.logs[name, "main"] = ["before"]
+
+    assert run("logs", "ddp.yaml", "--rank", "1", "--previous")[:2] == (0, "before\n")
+
+
 def three_logs(cluster):
     cluster.show("running")
     for index, lines in enumerate(([at(1, "a"), at(4, "b")], [at(2, "c\rd")], [at(3, "e")])):
