@@ -4,6 +4,7 @@ import contextlib
 import os
 import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
