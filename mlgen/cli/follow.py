@@ -229,8 +229,8 @@ def status(files: tuple[str, ...], *, watch: bool, form: str, **values: Any) -> 
     "--all",
     "every",
     is_flag=True,
-    help="Print the logs of all replicas, in the order of time. Each line begins with the rank, or"
-    " with the role and index if the replicas have no ranks.",
+    help="Print the logs of all replicas in the order of time, or with --follow, when lines arrive."
+    " Each line begins with the rank, or with the role and index if the replicas have no ranks.",
 )
 @click.option(
     "-f",

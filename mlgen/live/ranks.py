@@ -78,13 +78,19 @@ class Stream:
     HTTP/1.0 has no chunks, so the log ends when the server closes the connection.
     """
 
-    def __init__(self, server: str, path: str) -> None:
+    def __init__(self, server: str, path: str, *, follows: bool) -> None:
         """Send the request.
+
+        Args:
+            server: the socket of kubectl.
+            path: the path and query of the request.
+            follows: True to drop an incomplete last line, because the stream may have broken.
 
         Raises:
             OSError: kubectl does not respond.
         """
-        self.rest, self.started = b"", False
+        self.rest = self.started = b""
+        self.follows = follows
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(LIMIT)
         try:
@@ -115,7 +121,7 @@ class Stream:
         data = self.socket.recv(SIZE)
         self.rest += data
         if not self.started:
-            head, self.started, body = _parted(self.rest)
+            head, self.started, body = self.rest.partition(b"\r\n\r\n")
             if not self.started:
                 if data:
                     return []
@@ -125,7 +131,7 @@ class Stream:
             self.rest = body
         *lines, self.rest = self.rest.split(b"\n")
         if not data:
-            if not self.rest:
+            if not self.rest or self.follows:
                 raise StopIteration
             lines, self.rest = [self.rest], b""
         return [each.decode(errors="replace") for each in lines]
@@ -141,12 +147,6 @@ class Stream:
         except (KeyError, TypeError, ValueError):
             pass  # a text from kubectl or a gateway
         return failure(Outcome(1, "", text))
-
-
-def _parted(response: bytes) -> tuple[bytes, bool, bytes]:
-    """Return the head and the body of a response, and whether the head is complete."""
-    head, end, body = response.partition(b"\r\n\r\n")
-    return head, bool(end), body
 
 
 class Run:
@@ -180,7 +180,7 @@ class Run:
             query: parameters of the API.
 
         Raises:
-            OSError: kubectl does not respond.
+            ClusterError: kubectl cannot be reached.
         """
         query |= {"container": self.container, "timestamps": "true"}
         self._before, self._skip = self._stamp, self._count
@@ -193,7 +193,10 @@ class Run:
             if self.request.since:
                 query["sinceSeconds"] = str(max(round(self.request.since), 1))
         path = f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}/log?{urlencode(query)}"
-        self.stream = Stream(server, path)
+        try:
+            self.stream = Stream(server, path, follows="follow" in query)
+        except OSError as error:
+            raise _cluster_error(error) from None
         return self.stream
 
     def close(self) -> None:
@@ -254,11 +257,8 @@ def _current(kubectl: Kubectl, request: Request, tell: Tell) -> Generator[LogLin
             tell(f"{run.pod}: {_cluster_error(error).message}")
 
     with kubectl.proxy(PATHS) as server, ExitStack() as stack:
-        try:
-            for run, query in runs:
-                stack.enter_context(closing(run.open(server, **query)))
-        except OSError as error:
-            raise _cluster_error(error) from None
+        for run, query in runs:
+            stack.enter_context(closing(run.open(server, **query)))
         for _, each in heapq.merge(*(lines(run) for run, _ in runs), key=itemgetter(0)):
             yield each
 
@@ -299,7 +299,7 @@ def _cluster_error(error: ClusterError | OSError) -> ClusterError:
         return error
     if isinstance(error, TimeoutError):
         return ClusterError("the API server does not respond", "unreachable")
-    return ClusterError(f"kubectl proxy does not respond: {error}", "other")
+    return ClusterError(f"kubectl proxy failed: {error.strerror or error}", "other")
 
 
 class Follower:
@@ -368,41 +368,44 @@ class Follower:
 
         The log of a container that has ended is opened again, because a stream may have broken.
         """
-        is_first = self.skipped is None
+        request = self.request
         if self.skipped is None:
             self.skipped = {pod["metadata"]["uid"] for now in found for pod in now.pods[1:]}
+        else:
+            request = request._replace(tail=-1, since=0.0)
         present = {pod["metadata"]["uid"] for now in found for pod in now.pods}
         self.runs = {key: run for key, run in self.runs.items() if key[0] in present or run.stream}
-        request = self.request if is_first else self.request._replace(tail=-1, since=0.0)
         for now in found:
-            for pod in reversed(now.pods):
-                uid, container = pod["metadata"]["uid"], now.container
-                status = status_of(pod, container)
-                if self.is_one and not has_log(status):
-                    container, status = WAIT, status_of(pod, WAIT)
-                    status = status if "running" in status.get("state", {}) else {}
-                if uid in self.skipped or not has_log(status):
-                    continue
-                key = (uid, container, int(status["restartCount"]))
-                if key not in self.runs:
-                    self.runs[key] = Run(request, now, pod, container)
-                    self._say_new(now, key, pod)
-                run, has_ended = self.runs[key], "running" not in status["state"]
-                if not run.done and (not run.stream or (has_ended and not run.ended)):
+            pods = [pod for pod in reversed(now.pods) if pod["metadata"]["uid"] not in self.skipped]
+            for pod in pods:
+                run, query = self._run(now, pod, request)
+                has_ended = "follow" not in query
+                if run and not run.done and (not run.stream or (has_ended and not run.ended)):
                     self._close(run)
-                    self._start(run, has_ended=has_ended)
-                if has_ended and not run.done:
+                    run.ended = has_ended
+                    stream = run.open(self.server, **query)
+                    self.selector.register(stream, selectors.EVENT_READ, run)
+                if run and has_ended and not run.done:
                     break
 
-    def _start(self, run: Run, *, has_ended: bool) -> None:
-        """Open a log: what is left of it, or if the container still runs, until its end."""
-        run.ended = has_ended
-        try:
-            stream = run.open(self.server, **({} if has_ended else {"follow": "true"}))
-        except OSError as error:
-            self._failed(run, error)
-        else:
-            self.selector.register(stream, selectors.EVENT_READ, run)
+    def _run(self, now: Moment, pod: Object, request: Request) -> tuple[Run | None, dict[str, str]]:
+        """Return the run in a pod to read next, or None, and the parameters of the API."""
+        container, status = now.container, status_of(pod, now.container)
+        if self.is_one and not has_log(status):
+            container, status = WAIT, status_of(pod, WAIT)
+            status = status if "running" in status.get("state", {}) else {}
+        if not has_log(status):
+            return None, {}
+        uid, number = pod["metadata"]["uid"], int(status["restartCount"])
+        query = {"follow": "true"} if "running" in status["state"] else {}
+        before = self.runs.get((uid, container, number - 1))
+        if before and not before.done:
+            number, query = number - 1, {"previous": "true"}
+        key = (uid, container, number)
+        if key not in self.runs:
+            self.runs[key] = Run(request, now, pod, container)
+            self._say_new(now, key, pod)
+        return self.runs[key], query
 
     def _arrived(self, *, is_last: bool) -> Iterator[LogLine]:
         """Yield lines until it is time to look again, or no more can follow."""
@@ -453,7 +456,8 @@ class Follower:
         """
         run.errors += 1
         error = _cluster_error(error)
-        is_gone = "(NotFound)" in error.message
+        # There is no such pod, or no previous container.
+        is_gone = "(NotFound)" in error.message or "(BadRequest)" in error.message
         run.done = is_gone or run.errors > MAX_ERRORS
         if error.cause == "forbidden" or (self.is_one and run.done and not is_gone):
             raise error

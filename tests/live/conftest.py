@@ -69,7 +69,8 @@ class Cluster:
         self.answers = {}
         """Objects, or an Outcome, by the first words of a command."""
         self.logs = {}
-        """Log lines by pod and container. A callable item is called instead of printed."""
+        """Log lines by pod and container, or `<container> before` for the one before its restart.
+        A callable item is called instead of printed."""
         self.steps = []
         """The next recordings, one for each `sleep`."""
         self.interrupted = None
@@ -210,12 +211,13 @@ class Log(StreamRequestHandler):
         url = urlsplit(self.rfile.readline().decode().split()[1])
         pod, query = url.path.split("/")[-2], dict(parse_qsl(url.query))
         container = query.pop("container")
+        key = (pod, f"{container} before" if "previous" in query else container)
         cluster = self.server.cluster
         options = " ".join(f"{name}={value}" for name, value in sorted(query.items()))
         cluster.calls.append(f"log {pod} {container} {options}")
         missing = Refusal("NotFound", f'pods "{pod}" not found')
         head = b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n"
-        for item in list(cluster.logs.get((pod, container), [missing])):
+        for item in list(cluster.logs.get(key, [missing])):
             found = item() if callable(item) else item
             if isinstance(found, Refusal):
                 answer = json.dumps({"kind": "Status", **found._asdict()})

@@ -179,7 +179,7 @@ def test_the_log_before_a_restart_in_the_same_pod(cluster, run):
     for item in cluster.objects:
         for each in item["status"].get("containerStatuses", ()) if "status" in item else ():
             each["restartCount"] = 1
-    cluster.logs[pod(cluster, "rank", 0), "main"] = ["before"]
+    cluster.logs[pod(cluster, "rank", 0), "main before"] = ["before"]
 
     assert "before\n" == run("logs", "ddp.yaml", "--previous")[1]
     assert cluster.calls[-1].endswith(" main previous=true timestamps=true")
@@ -283,13 +283,14 @@ def test_follow_a_container_that_restarts_in_its_pod(cluster, run):
             if item["metadata"]["name"] == name:
                 item["status"]["containerStatuses"][0]["restartCount"] = 1
         cluster.logs[name, "main"] = [at(5, "b")]
+        cluster.logs[name, "main before"] = [at(1, "a"), at(2, "last")]
 
     cluster.logs[name, "main"] = [at(1, "a")]
-    cluster.steps = [restarted, "succeeded"]
+    cluster.steps = [restarted, lambda: None, "succeeded"]
 
     status, stdout, stderr = run("logs", "ddp.yaml", "-f")
 
-    assert (0, "a\nb\n") == (status, stdout)
+    assert (0, "a\nlast\nb\n") == (status, stdout)
     assert f"rank-0: restart 1 in {name}" == stderr.splitlines()[0]
 
 
@@ -452,7 +453,7 @@ def test_the_log_before_a_restart_of_the_container_is_preferred_to_last_lines(cl
     keep(cluster, KEPT, "kept")
     (found,) = (item for item in cluster.objects if item["metadata"]["name"] == name)
     found["status"]["containerStatuses"][0]["restartCount"] = 1
-    cluster.logs[name, "main"] = ["before"]
+    cluster.logs[name, "main before"] = ["before"]
 
     assert run("logs", "ddp.yaml", "--rank", "1", "--previous")[:2] == (0, "before\n")
 
