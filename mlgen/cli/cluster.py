@@ -205,7 +205,7 @@ def ls(
       mlgen list                              # in the namespace of kubectl's context
       mlgen list -A -o wide
       mlgen list -l team=vision --watch
-      mlgen wait $(mlgen list -o name)        # until all of them have ended
+      mlgen list -o name | xargs mlgen wait   # until all of them have ended
       mlgen list -o json | jq '.[] | select(.phase == "Failed").name'
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live import listing

@@ -12,7 +12,7 @@ from mlgen.cli import COMMANDS, FILES, GROUPS, main
 from mlgen.cli._options import SharedOption
 
 IMPERATIVES = {
-    "Add", "Color", "Compare", "Delete", "Ignore", "Omit", "Override", "Overwrite", "Print",
+    "Add", "Color", "Compare", "Delete", "Ignore", "List", "Omit", "Override", "Overwrite", "Print",
     "Reject", "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use", "Wait",
     "Write",
 }  # fmt: skip
