@@ -8,31 +8,20 @@ The subpackages are the architecture. Data only moves to the right:
 `mlgen.pipeline` calls these packages in this order. None of them reads a clock, the network or the
 environment.
 
-Four functions are the public API. A job is a mapping, the path of a file or folder, or text (a
-string with a line break). Several jobs are a list of these. In a notebook:
+Five functions and a client are the public API. A job is a mapping, the path of a file or folder, or
+text (a string with a line break). Several jobs are a list of these. In a notebook:
 
     >>> import mlgen
-    >>> job = {
-    ...     "apiVersion": "mlgen.dev/v1alpha1",
-    ...     "kind": "TrainingJob",
-    ...     "metadata": {"name": "mnist"},
-    ...     "spec": {
-    ...         "framework": "pytorch",
-    ...         "image": "example/mnist:1.4",
-    ...         "command": ["torchrun", "train.py"],
-    ...         "roles": {"worker": {"replicas": 2}},
-    ...     },
-    ... }
-    >>> [item["kind"] for item in mlgen.render(job)]
-    ['ConfigMap', 'Service', 'Job']
+    >>> jobs = mlgen.load("jobs/bert.yaml", set={"spec.env.LR": "0.1"})
+    >>> cluster = mlgen.Cluster(namespace="team-a")
+    >>> cluster.apply(jobs)
+    >>> for state in cluster.wait(*jobs):
+    ...     print(state.name, state.phase)
 
-In an Airflow task that passes the objects to the Kubernetes client:
+In a program that needs only the objects:
 
-    @task
-    def train(learning_rate: float) -> None:
-        options = mlgen.Options(settings=((("spec", "env", "LR"), str(learning_rate)),))
-        for item in mlgen.render("jobs/bert.yaml", options):
-            utils.create_from_dict(ApiClient(), item)
+    >>> [item["kind"] for item in mlgen.render("jobs/bert.yaml")]
+    ['Service', 'Job', 'ConfigMap']
 
 In a test of the job files of a repository:
 
@@ -44,13 +33,13 @@ from mlgen.version import VERSION
 
 TYPE_CHECKING = False  # importing typing for it would take longer than `mlgen --help`
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
     from mlgen.documents.files import Text
     from mlgen.problems import MlgenError, Problem
-    from mlgen.result import Options, Result
+    from mlgen.result import Options, Rendered, Result
 
     Source = Mapping[str, Any] | str | Path
     """A job or other object as a mapping, the path of a file or folder, or text."""
@@ -58,11 +47,14 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "Cluster",
+    "ClusterError",
     "MlgenError",
     "Options",
     "Problem",
     "Result",
     "convert",
+    "load",
     "render",
     "site_options",
     "validate",
@@ -86,12 +78,34 @@ def render(
     Raises:
         MlgenError: the input is invalid. The exception contains all problems, with their locations.
     """
-    import logging
+    return [_copied(item) for item in _logged(job, options).objects]
 
-    result = validate(job, options)
-    for warning in result.warnings:
-        logging.getLogger("mlgen").warning("%s", warning)
-    return [_copied(item) for item in result.objects]
+
+def load(
+    source: "Source | Iterable[Source]",
+    *,
+    set: "Mapping[str, Any] | None" = None,  # noqa: A002 - as --set
+    matrix: "Mapping[str, Sequence[Any]] | None" = None,
+    **options: "Any",
+) -> "list[Rendered]":
+    """Render a source, and return its jobs. Log warnings to the logger "mlgen".
+
+    Args:
+        source: one job or several: a mapping, a path, text, or a list of these. Objects that are
+            not jobs are left out.
+        set: values to override, by path: `{"spec.roles.worker.replicas": 4}`. As `--set`.
+        matrix: lists of values, by path: `{"args.lr": ["1e-4", "1e-5"]}`. As `--matrix`.
+        **options: further fields of `Options`, such as `namespace="team-a"`.
+
+    Returns:
+        The jobs. Do not change their objects: they share data.
+
+    Raises:
+        MlgenError: the input is invalid. The exception contains all problems, with their locations.
+    """
+    from mlgen.result import Options
+
+    return _logged(source, Options(settings=set or {}, matrix=matrix or {}, **options)).jobs
 
 
 def validate(job: "Source | Iterable[Source]", options: "Options | None" = None) -> "Result":
@@ -109,9 +123,8 @@ def validate(job: "Source | Iterable[Source]", options: "Options | None" = None)
         MlgenError: the input is invalid. The exception contains all problems, with their locations.
     """
     from mlgen import pipeline
-    from mlgen.result import Options
 
-    return pipeline.render(_texts(job), options or Options())
+    return pipeline.render(_texts(job), _options(options))
 
 
 def convert(
@@ -131,9 +144,8 @@ def convert(
         MlgenError: the input is invalid. The exception contains all problems, with their locations.
     """
     from mlgen import conversion
-    from mlgen.result import Options
 
-    return conversion.convert(_texts(resource), options or Options())
+    return conversion.convert(_texts(resource), _options(options))
 
 
 def site_options(folder: "str | Path" = ".") -> "Options":
@@ -166,6 +178,16 @@ def site_options(folder: "str | Path" = ".") -> "Options":
     )
 
 
+def _logged(job: "Source | Iterable[Source]", options: "Options | None") -> "Result":
+    """Return the result for a job, and log its warnings."""
+    import logging
+
+    result = validate(job, options)
+    for warning in result.warnings:
+        logging.getLogger("mlgen").warning("%s", warning)
+    return result
+
+
 def _copied(value: "Any") -> "Any":
     """Return a deep copy. In rendered objects, replicas of a role share equal parts."""
     if isinstance(value, dict):
@@ -173,16 +195,29 @@ def _copied(value: "Any") -> "Any":
     return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
+def _options(options: "Options | None") -> "Options":
+    """Return the options, or the defaults."""
+    from mlgen.options import typed
+    from mlgen.result import Options
+
+    return (
+        typed("options", options, Options | None, 'mlgen.Options(namespace="team-a")') or Options()
+    )
+
+
 def _texts(source: "Source | Iterable[Source]") -> "Iterator[Text]":
     """Yield the text of each source. `-` is standard input."""
     import json
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from mlgen.documents.files import Text, texts
+    from mlgen.options import typed
 
+    example = "a mapping, a path, text, or a list of these"
     sources = [source] if isinstance(source, (Mapping, str, Path)) else source
-    for one in sources:
+    for one in typed("job", sources, Iterable, example):
+        typed("job", one, (Mapping, str, Path), example)
         if isinstance(one, Mapping):
             yield Text("<mapping>", json.dumps(one, indent=2))
         elif isinstance(one, str) and "\n" in one:
@@ -196,6 +231,8 @@ def __getattr__(name: str) -> "Any":
     from importlib import import_module
 
     homes = {
+        "Cluster": "client",
+        "ClusterError": "live.kubectl",
         "MlgenError": "problems",
         "Problem": "problems",
         "Options": "result",

@@ -1,11 +1,14 @@
 """The options of a rendering, and its result."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mlgen import options
 from mlgen.kubernetes.objects import Object
 from mlgen.kubernetes.versions import DEFAULT, KubeVersion
-from mlgen.problems import Problem, ValuePath
+from mlgen.options import Settings
+from mlgen.problems import Problem
 
 if TYPE_CHECKING:
     from mlgen.checks.prerequisites import Prerequisite
@@ -14,24 +17,22 @@ if TYPE_CHECKING:
     from mlgen.site import Site
     from mlgen.topology import Topology
     from mlgen.variants.gitops import Tool
-    from mlgen.variants.matrix import Combination
+    from mlgen.variants.matrix import Axes, Combination
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Options:
     """Options for rendering, the same as on the command line. Immutable.
 
     Use `dataclasses.replace` to change an option.
 
     Attributes:
-        kube_version: Kubernetes version of the cluster, 1.31 to 1.37: a pair `(1, 34)`. As
-            `--kube-version`.
+        kube_version: Kubernetes version of the cluster, `"1.31"` to `"1.37"`. As `--kube-version`.
         namespace: namespace of every job. Overrides the job file. As `--namespace`.
-        settings: values to override in every job file, as pairs of path and value:
-            `((("spec", "env", "LR"), "0.1"),)`. For a custom resource, use paths of the equivalent
-            job file. As `--set`.
-        matrix: paths with their values, as pairs. Every job is rendered once for each combination.
-            A path replaces the same path of `spec.matrix`. As `--matrix`.
+        settings: values to override in every job file, by path: `{"spec.env.LR": "0.1"}`. For a
+            custom resource, use paths of the equivalent job file. As `--set`.
+        matrix: lists of values by path: `{"args.lr": ["1e-4", "1e-5"]}`. Every job is rendered once
+            for each combination. A path replaces the same path of `spec.matrix`. As `--matrix`.
         supervisor: False renders jobs without a supervisor. As `--no-supervisor`.
         workflow: True renders for an Argo workflow, which runs, restarts and deletes the job. As
             `mlgen argo`.
@@ -43,22 +44,40 @@ class Options:
         strict: True reports warnings as errors. As `--strict`.
     """
 
-    kube_version: KubeVersion = DEFAULT
-    namespace: str | None = None
-    settings: tuple[tuple[ValuePath, Any], ...] = ()
-    matrix: tuple[tuple[ValuePath, tuple[Any, ...]], ...] = ()
-    supervisor: bool = True
-    workflow: bool = False
-    jobset: bool = False
-    target: "Tool | None" = None
-    default_namespace: str | None = None
-    site: "Site | None" = None
-    only_jobs: bool = False
-    strict: bool = False
+    kube_version: KubeVersion
+    namespace: str | None
+    settings: Settings
+    matrix: "Axes"
+    supervisor: bool
+    workflow: bool
+    jobset: bool
+    target: "Tool | None"
+    default_namespace: str | None
+    site: "Site | None"
+    only_jobs: bool
+    strict: bool
 
-    def __post_init__(self) -> None:
-        """Check that at most one tool replaces the supervisor."""
-        if self.jobset and (self.target or self.workflow):
+    def __init__(  # noqa: PLR0913 - one for each option
+        self,
+        kube_version: str | tuple[int, int] = DEFAULT,
+        namespace: str | None = None,
+        settings: Mapping[str, Any] | Settings = (),
+        matrix: "Mapping[str, Sequence[Any]] | Axes" = (),
+        *,
+        supervisor: bool = True,
+        workflow: bool = False,
+        jobset: bool = False,
+        target: "Tool | None" = None,
+        default_namespace: str | None = None,
+        site: "Site | None" = None,
+        only_jobs: bool = False,
+        strict: bool = False,
+    ) -> None:
+        given = dict(locals())
+        del given["self"]
+        for name, value in options.kept(given).items():
+            object.__setattr__(self, name, value)
+        if jobset and (target or workflow):
             raise ValueError("jobset cannot be combined with workflow or target")
 
 
@@ -92,6 +111,19 @@ class Rendered:
     settings: tuple[str, ...] = ()
     reapply: str = ""
     combination: "Combination | None" = None
+
+    def __repr__(self) -> str:
+        return f"<Rendered {self.name}: {self.job.framework}, {len(self.objects)} objects>"
+
+    @property
+    def name(self) -> str:
+        """The name of the job."""
+        return self.job.name
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace of the job. None for the current one of kubectl."""
+        return self.job.namespace
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import logging
 import re
 import subprocess
 import sys
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -60,13 +60,116 @@ def test_several_jobs_are_rendered_in_order():
 
 
 def test_options_set_the_namespace_and_fields_of_the_job_file():
-    settings = ((("spec", "roles", "worker", "replicas"), 3),)
-    options = mlgen.Options(namespace="team-a", settings=settings)
+    options = mlgen.Options(namespace="team-a", settings={"spec.roles.worker.replicas": 3})
 
     objects = mlgen.render(FIXTURES[0].parent / "pytorch-elastic.yaml", options)
 
     assert {"team-a"} == {item["metadata"]["namespace"] for item in objects}
     assert 3 in [item["spec"].get("completions") for item in objects if item["kind"] == "Job"]
+
+
+def test_load_returns_the_jobs_that_render_renders():
+    matrix = {"args.lr": ["1e-4", "1e-5"], "spec.env.SEED": range(2)}
+    others = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
+
+    jobs = mlgen.load([JOB, others], set={"metadata.name": "bert"}, matrix=matrix, namespace="a")
+
+    assert [("a", f"bert-lr-1e-{lr}-seed-{seed}") for lr in (4, 5) for seed in (0, 1)] == [
+        (job.namespace, job.name) for job in jobs
+    ]
+    settings = {"metadata.name": "bert"}
+    options = mlgen.Options(namespace="a", settings=settings, matrix=matrix)
+    assert mlgen.render(JOB, options) == [dict(item) for job in jobs for item in job.objects]
+    assert mlgen.load(JOB)[0].namespace is None
+
+
+def test_load_logs_warnings(caplog):
+    (path,) = [path for path in FIXTURES if path.stem == "generic-secrets"]
+
+    with caplog.at_level(logging.WARNING, logger="mlgen"):
+        mlgen.load(path)
+
+    assert [str(each) for each in mlgen.validate(path).warnings] == caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kube_version": "1.35"}, ["--kube-version", "1.35"]),
+        ({"kube_version": (1, 35)}, ["--kube-version", "1.35"]),
+        ({"kube_version": "1.99"}, ["--kube-version", "1.99"]),
+        ({"settings": {"spec.env.LR": "0.1"}}, ["--set", "spec.env.LR='0.1'"]),
+        ({"settings": {"spec.roles.master.args": ["a"]}}, ["--set", "spec.roles.master.args=[a]"]),
+        ({"settings": {"spec.roles.master.args": ("a",)}}, ["--set", "spec.roles.master.args=[a]"]),
+        ({"settings": {"args.lr": 0.5}}, ["--set", "args.lr=0.5"]),
+        ({"settings": {r"metadata.labels.a\.b/c": "d"}}, ["--set", r"metadata.labels.a\.b/c=d"]),
+        ({"matrix": {"args.lr": [1, "a"]}}, ["--matrix", "args.lr=[1, a]"]),
+    ],
+)
+def test_options_as_written_mean_the_same_as_on_the_command_line(options, words):
+    path = str(ROOT / "fixtures/pytorch-static.yaml")
+    printed = CliRunner().invoke(main, ["render", path, *words], catch_exceptions=False).stdout
+
+    assert load_all(printed) == json.loads(json.dumps(mlgen.render(path, mlgen.Options(**options))))
+
+
+def test_a_version_that_is_too_new_is_logged(caplog):
+    assert mlgen.Options(kube_version="1.99").kube_version == (1, 37)
+
+    assert "rendering for 1.37 instead" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kube_version": 1.34}, 'kube_version=1.34 is of type float; write kube_version="1.34"'),
+        ({"kube_version": (1, "34")}, 'is of type tuple; write kube_version="1.34"'),
+        ({"namespace": 5}, 'namespace=5 is of type int; write namespace="team-a"'),
+        ({"settings": ["a=b"]}, "settings has an item 'a=b'; write a mapping: settings={"),
+        ({"settings": 5}, "settings=5 is of type int; write settings={"),
+        ({"settings": {5: 1}}, "the path 5 of settings is no string; write settings={"),
+        ({"settings": {"spec.env": {1: "a"}}}, 'spec.env has the key 1; write a string: "1"'),
+        ({"settings": {"spec.args": [{1}]}}, "spec.args has a value of type set; write a string"),
+        ({"matrix": {"args.lr": "1e-4"}}, "the value '1e-4' of args.lr is no list; write matrix"),
+        ({"strict": "no"}, "strict='no' is of type str; write strict=True or strict=False"),
+        ({"site": "."}, "site='.' is of type str; write mlgen.site_options().site"),
+    ],
+)
+def test_an_option_of_a_wrong_type_says_what_to_write(options, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        mlgen.Options(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (
+            {"kube_version": "1.20"},
+            'kube_version: expected a version from 1.31 to 1.37, got "1.20"',
+        ),
+        ({"settings": {"a..b": 1}}, 'settings: "a..b" is not a path'),
+        ({"settings": {"metadata.labels.a.b/c": 1}}, r"settings: escape the dots in the key "),
+        ({"matrix": {"args.lr": []}}, "matrix: args.lr has no values"),
+        ({"matrix": {"args.lr": [1, 1]}}, "matrix: args.lr: duplicate value 1"),
+        ({"matrix": {"args.lr": [None]}}, "matrix: expected a value for args.lr"),
+        ({"target": "argo"}, 'target: unknown tool "argo"; expected one of: argocd, flux'),
+    ],
+)
+def test_an_option_with_an_invalid_value_is_a_problem(options, problem):
+    with pytest.raises(mlgen.MlgenError, match=re.escape(problem)):
+        mlgen.Options(**options)
+
+
+@pytest.mark.parametrize("call", [mlgen.render, mlgen.load, mlgen.validate, mlgen.convert])
+@pytest.mark.parametrize("job", [42, None, [42]])
+def test_a_job_of_a_wrong_type_says_what_to_write(call, job):
+    with pytest.raises(TypeError, match="write a mapping, a path, text, or a list of these"):
+        call(job)
+
+
+def test_other_options_than_options_say_what_to_write():
+    with pytest.raises(TypeError, match=r'write mlgen.Options\(namespace="team-a"\)'):
+        mlgen.render(JOB, {"namespace": "team-a"})
 
 
 def test_objects_share_nothing():
@@ -127,29 +230,33 @@ def test_importing_the_package_imports_no_slow_dependency():
     assert out.stdout == "[]\n"
 
 
-def test_the_examples_in_the_documentation_run(monkeypatch, tmp_path):
-    """Airflow and the Kubernetes client are not installed here. Stubs replace them."""
-    created = []
-    airflow, kubernetes = ModuleType("airflow.sdk"), ModuleType("kubernetes")
-    airflow.task = lambda function: function
-    kubernetes.client, kubernetes.config, kubernetes.utils = map(ModuleType, "abc")
-    kubernetes.client.ApiClient = object
-    kubernetes.config.load_incluster_config = lambda: None
-    kubernetes.utils.create_from_dict = lambda _client, item: created.append(item)
-    for name, module in {"airflow.sdk": airflow, "kubernetes": kubernetes}.items():
-        monkeypatch.setitem(sys.modules, name, module)
+class Cluster(SimpleNamespace):
+    """Stands for `mlgen.Cluster`, and records its calls. All jobs succeed."""
+
+    calls = []  # noqa: RUF012 - of all instances
+
+    def __getattr__(self, name):
+        def call(*jobs, **options):
+            self.calls.append((name, [getattr(job, "name", job) for job in jobs], options))
+            return [SimpleNamespace(name="bert", phase="Succeeded", message="")]
+
+        return call
+
+
+def test_the_examples_in_the_documentation_run(monkeypatch, tmp_path, capsys):
+    """tests/cluster/test_guides.py runs the examples that need a cluster in a real one."""
+    monkeypatch.setattr(mlgen, "Cluster", Cluster, raising=False)
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs/bert.yaml").write_text((ROOT / "fixtures/pytorch-static.yaml").read_text())
     monkeypatch.chdir(tmp_path)
-    notebook, task, sweep, test = EXAMPLES
+    notebook, more, sweep, offline, test = EXAMPLES
 
     scope = {}
-    for example in (notebook, task, sweep, test):
+    for example in (notebook, more.replace(").phase", ")"), sweep, offline, test):
         exec(compile(example, "docs/integrations/python.md", "exec"), scope)
-    scope["train"](0.1)
     scope["test_job_files_are_valid"]()
 
-    assert f"# {kinds(scope['objects'])}" in notebook
-    assert {"Job", "Service"} <= set(kinds(created))
-    assert "team-a" == created[0]["metadata"]["namespace"]
-    assert '{"name": "LR", "value": "0.1"}' in json.dumps(created)
+    assert f"# {kinds(scope['objects'])}" in offline
+    assert ["apply", "wait", "logs", "rerun", "status", "delete"] == [n for n, *_ in Cluster.calls]
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()[-2:]]
+    assert f"# {', '.join(names)}" in sweep

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -17,6 +17,9 @@ from mlgen.kubernetes import names, versions
 from mlgen.output.terminal import safe
 from mlgen.problems import MlgenError, Place, Problem
 from mlgen.site import Site, find
+
+if TYPE_CHECKING:
+    from mlgen.live.kubectl import Kubectl
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -115,7 +118,7 @@ def written_options() -> list[str]:
             words += [option, str(context.params[name])]
     if context.params.get("jobset"):
         words += ["--as", "jobset"]
-    return [*words, *(["--no-config"] if context.meta["mlgen.no_config"] else [])]
+    return [*words, *(["--no-config"] if context.meta.get("mlgen.no_config") else [])]
 
 
 def kept(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -180,6 +183,20 @@ def one_stdin(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
+def chosen_kubectl() -> "Kubectl":
+    """Return kubectl with the --context and --kubeconfig of the command."""
+    from mlgen.live.kubectl import Kubectl
+
+    meta = click.get_current_context().meta
+    return Kubectl(meta["mlgen.context"], meta["mlgen.kubeconfig"])
+
+
+def is_name(word: str) -> bool:
+    """Return whether a word is the name of a job, or a namespace and a name, and no file."""
+    is_word = bool(re.fullmatch(rf"(?:{names.LABEL}/)?{names.LABEL}", word))
+    return is_word and not Path(word).exists()
+
+
 def _kube_version(value: str) -> versions.KubeVersion:
     """Parse --kube-version. Warn if it is newer than all supported versions."""
     version, message = versions.nearest(value)
@@ -238,6 +255,29 @@ def _together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 files = click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=FILE, callback=parsed(one_stdin)
+)
+_selection = partial(click.option, cls=SharedOption, section="Selection options")
+
+selector = _selection(
+    "-l",
+    "--selector",
+    default="",
+    metavar="SELECTOR",
+    help="Select jobs in the cluster by their labels, as for kubectl: team=vision,tier!=test.",
+)
+all_namespaces = _selection(
+    "-A",
+    "--all-namespaces",
+    "everywhere",
+    is_flag=True,
+    help="Select jobs of all namespaces of the cluster.",
+)
+jobs_or_names = _together(
+    click.argument(
+        "files", nargs=-1, metavar="[FILE|NAME]...", type=FILE, callback=parsed(one_stdin)
+    ),
+    selector,
+    all_namespaces,
 )
 output = click.option(
     "-o",

@@ -119,17 +119,25 @@ class _Reporter:
     def style(self) -> output.Style:
         """Colors and source lines of problems as text."""
         stream = sys.stdout if self.on_stdout else sys.stderr
-        is_terminal = _is_terminal(stream)
-        always = self.color == "always"
+        source = _is_terminal(stream) or self.color == "always"
+        return output.Style(source=source, color=self.is_colored(stream))
+
+    def is_colored(self, stream: IO[str] | None) -> bool:
+        """Return whether a stream shows colors."""
         # https://no-color.org: an empty value does not count.
         colorless = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        colored = always or (self.color == "auto" and is_terminal and not colorless)
-        return output.Style(source=is_terminal or always, color=colored)
+        is_auto = self.color == "auto" and _is_terminal(stream) and not colorless
+        return is_auto or self.color == "always"
 
 
 def _is_terminal(stream: IO[str] | None) -> bool:
     """Return whether a stream is a terminal. None: the stream is closed."""
     return stream is not None and stream.isatty()
+
+
+def is_colored(stream: IO[str] | None) -> bool:
+    """Return whether a stream shows colors, with the --color of the command."""
+    return _reporter().is_colored(stream)
 
 
 def _reporter() -> _Reporter:

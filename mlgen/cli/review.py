@@ -11,9 +11,12 @@ from mlgen.cli._options import (
     FILE,
     Command,
     as_jobset,
+    chosen_kubectl,
     files,
     for_gitops,
+    is_name,
     kube_version,
+    kubectl,
     no_config,
     only_jobs,
     output,
@@ -181,6 +184,7 @@ def graph(file: str, form: "Format | None", output: str, **values: Any) -> None:
     is_flag=True,
     help="Compare NEW with the objects in the cluster. Requires kubectl.",
 )
+@kubectl
 @rendering
 @supervisor
 @only_jobs
@@ -192,7 +196,8 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
 
     Print the changed fields, the changes that the API server rejects, the pods that restart, and
     the commands to run. OLD and NEW are each a file, a folder, or - for stdin, with job files,
-    custom resources or rendered manifests. The options apply to both. With --live, omit OLD.
+    custom resources or rendered manifests. The options apply to both. OLD can also be the name of a
+    job in the cluster. With --live, omit OLD: it is what the cluster has of NEW.
 
     \b
     Exit status:
@@ -204,6 +209,7 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     Examples:
       mlgen diff old.yaml job.yaml
       mlgen diff --live job.yaml                      # against the cluster
+      mlgen diff bert job.yaml                        # also objects that NEW does not have
       git show HEAD:job.yaml | mlgen diff - job.yaml
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen import diff
@@ -213,10 +219,12 @@ def diff(sides: tuple[str, ...], *, live: bool, **values: Any) -> None:
     if sides.count("-") > 1:
         raise click.UsageError("only one of OLD and NEW can be -")
     options = Options(**values)
-    old, new = read_documents(sides[:-1]), read_documents(sides[-1:])
-    comparison = with_warnings(
-        lambda: diff.cluster(new, options) if live else diff.files(old, new, options)
-    )
+    old, new = sides[:-1], read_documents(sides[-1:])
+    if live or is_name(old[0]):
+        name = None if live else old[0]
+        comparison = with_warnings(lambda: diff.cluster(chosen_kubectl(), name, new, options))
+    else:
+        comparison = with_warnings(lambda: diff.files(read_documents(old), new, options))
     if comparison.text:
         write_page(comparison.text)
         sys.exit(3)

@@ -12,10 +12,11 @@ from typing import Any
 from mlgen import pipeline
 from mlgen.checks import foreign
 from mlgen.diff.compare import pair
-from mlgen.diff.report import report
+from mlgen.diff.report import entries, report
 from mlgen.documents.files import Text
 from mlgen.kubernetes.objects import Object, group_kind
 from mlgen.kubernetes.values import mapping, sequence
+from mlgen.live.job import named, owned
 from mlgen.live.kubectl import ClusterError, Kubectl, identity, listed
 from mlgen.problems import Collector, MlgenError
 from mlgen.result import Options, Output, Result
@@ -36,19 +37,31 @@ def files(old: Iterable[Text], new: Iterable[Text], options: Options) -> Output:
             results.append(_rendered(texts, options, new=texts is new))
     collector.raise_errors()
     before, after = map(_objects, results)
-    return Output(report(pair(before, after), options.kube_version), results[1].warnings)
+    found = list(entries(pair(before, after), options.kube_version))
+    return Output(report(found), results[1].warnings)
 
 
-def cluster(new: Iterable[Text], options: Options) -> Output:
+def cluster(kubectl: Kubectl, name: str | None, new: Iterable[Text], options: Options) -> Output:
     """Compare the objects in the cluster with the manifests of a file or folder.
 
+    Args:
+        kubectl: reads the cluster.
+        name: a job in the cluster, whose objects are compared; None for those of the manifests.
+        new: the texts.
+        options: to render them.
+
     Raises:
-        MlgenError: the manifests cannot be rendered, or kubectl is missing or fails.
+        MlgenError: the manifests cannot be rendered, the cluster has no such job, or kubectl is
+            missing or fails.
     """
     result = _rendered(new, options, new=True)
-    after = [_with_namespace(item, options.namespace) for item in _objects(result)]
-    pairing = pair(_fetch(after), after)
-    return Output(report(pairing, options.kube_version), result.warnings)
+    namespace = options.namespace
+    if name:
+        (job,) = named(kubectl, [name], namespace)
+        namespace, before = job.namespace, owned(kubectl, job)
+    after = [with_namespace(item, namespace) for item in _objects(result)]
+    before = before if name else _fetch(kubectl, after)
+    return Output(report(list(entries(pair(before, after), options.kube_version))), result.warnings)
 
 
 def _rendered(texts: Iterable[Text], options: Options, *, new: bool) -> Result:
@@ -64,10 +77,11 @@ def _rendered(texts: Iterable[Text], options: Options, *, new: bool) -> Result:
     return result
 
 
-def _fetch(manifests: Iterable[Object]) -> list[Object]:
+def _fetch(kubectl: Kubectl, manifests: Iterable[Object]) -> list[Object]:
     """Return the current objects in the cluster for some manifests; missing ones are omitted.
 
     Args:
+        kubectl: reads the cluster.
         manifests: the manifests. The default namespace is from kubectl's context.
 
     Raises:
@@ -78,7 +92,7 @@ def _fetch(manifests: Iterable[Object]) -> list[Object]:
         return []
     try:
         words = ("get", "-f", "-", "--ignore-not-found")
-        return Kubectl().objects(*words, stdin=listed(identities))
+        return kubectl.objects(*words, stdin=listed(identities))
     except ClusterError as error:
         (problem,) = error.problems
         hint = f"{problem.hint}, {ALTERNATIVE}"
@@ -103,7 +117,7 @@ def _is_named(item: Any) -> bool:
     return all(isinstance(word, str) for word in (*names, *types))
 
 
-def _with_namespace(item: Object, namespace: str | None) -> Object:
+def with_namespace(item: Object, namespace: str | None) -> Object:
     """Return an object with the namespace that `kubectl apply -n` would give it."""
     if namespace is None or item["metadata"].get("namespace"):
         return item

@@ -49,6 +49,10 @@ COUNTED: Mapping[Verdict, str] = {
 """The words of the summary for each verdict, if no object is certain to be rejected."""
 
 
+STOPS = ("stops ", "restarts ", "removes ", "replaces ")
+"""The first words of the effects that stop pods."""
+
+
 class Entry(NamedTuple):
     """A part of the report: an object that differs, or a job that is created or removed.
 
@@ -57,22 +61,29 @@ class Entry(NamedTuple):
         verdict: the effect of `kubectl apply` on them; `uncertain` if it may be rejected, `taken`
             if the object in the cluster belongs to another owner.
         lines: the text, with the heading first.
+        effects: on pods, each in a few words.
     """
 
     objects: Sequence[Object]
     verdict: Verdict
     lines: tuple[str, ...]
+    effects: tuple[str, ...] = ()
+
+    @property
+    def stops_pods(self) -> bool:
+        """True if pods that run are stopped, or keep running without their job."""
+        stops = (effect.startswith(STOPS) for effect in self.effects)
+        return self.verdict == "removed" or any(stops)
 
 
-def report(pairing: Pairing, kube_version: KubeVersion) -> str:
+def report(found: Sequence[Entry]) -> str:
     """Return all differences and their effects, with a summary last; "" if there are none."""
-    entries = list(_entries(pairing, kube_version))
-    if not entries:
+    if not found:
         return ""
-    return "".join(["\n  ".join(entry.lines) + "\n" for entry in entries] + [_summary(entries)])
+    return "".join(["\n  ".join(entry.lines) + "\n" for entry in found] + [_summary(found)])
 
 
-def _entries(pairing: Pairing, kube_version: KubeVersion) -> Iterator[Entry]:
+def entries(pairing: Pairing, kube_version: KubeVersion) -> Iterator[Entry]:
     """Yield an entry for each object that differs, and for each new or removed job."""
     existing = [new for old, new in pairing.pairs if old is not None]
     for old, new in pairing.pairs:
@@ -125,9 +136,11 @@ def _updated(
         yield Entry((new,), "rejected", (heading, *lines, _hint(new, certain)))
     else:
         status = f"may be rejected by the API server: {_reasons(refused)}" if refused else "changed"
-        heading = "; ".join([f"{_title(new)}: {status}", *effects(update)])
+        on_pods = effects(update)
+        heading = "; ".join([f"{_title(new)}: {status}", *on_pods])
         lines += readers(update, existing)
-        yield Entry((new,), "uncertain" if refused else "changed", (heading, *lines))
+        verdict: Verdict = "uncertain" if refused else "changed"
+        yield Entry((new,), verdict, (heading, *lines), tuple(on_pods))
 
 
 def _stranger(old: Object, new: Object) -> str:
@@ -488,7 +501,7 @@ def _stateful_set(update: Update) -> Iterator[str]:
             restarted = min(old, new) - (update.new_value(*rolling, "partition") or 0)
             one_by_one = restarted > 1 and not update.new_value(*rolling, "maxUnavailable")
             order = ", one at a time" if one_by_one else ""
-            yield f"restarts {_pods(restarted)}{order}" if restarted > 0 else "restarts no pods"
+            yield f"restarts {_pods(restarted)}{order}" if restarted > 0 else "no pod restarts"
     yield from _scaling(old, new)
 
 

@@ -68,6 +68,19 @@ def parse_path(name: str) -> ValuePath:
     )
 
 
+def unambiguous(name: str) -> ValuePath:
+    """Parse a path in which the dots within keys must be escaped.
+
+    Raises:
+        ValueError: it is not a path, or they are not. The message contains the fix.
+    """
+    path = parse_path(name)
+    key, escaped = with_dots_escaped(path)
+    if key:
+        raise ValueError(f'escape the dots in the key "{key}" with a backslash: {escaped}')
+    return path
+
+
 def _require_plain(name: str, path: ValuePath, value: str) -> None:
     """Check that a setting does not use Helm's syntax, and that dots within keys are escaped.
 
@@ -127,7 +140,7 @@ def cure(path: ValuePath, types: Sequence[str], value: Any) -> str:
         value: of another type.
     """
     if "string" in types and isinstance(value, bool | int | float):
-        return f"""quote it twice: --set '{written(path)}="{json.dumps(value)}"'"""
+        return f"""write a string: --set '{written(path)}="{json.dumps(value)}"'"""
     if "array" in types and isinstance(value, str) and "," in value:
         listed = ", ".join(item.strip() for item in value.split(","))
         return f"write --set '{written(path)}=[{listed}]'"

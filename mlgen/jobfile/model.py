@@ -248,6 +248,7 @@ class RunPolicy(NamedTuple):
         network_policy: None if any pod may connect to the supervisor.
         progress: None if the supervisor does not follow the progress of training.
         restart_mode: whether a gang restarts with new pods, or in its pods.
+        keep_last_log: whether the supervisor keeps the last lines of a replica that failed.
     """
 
     clean_pod_policy: str = "None"
@@ -261,6 +262,7 @@ class RunPolicy(NamedTuple):
     network_policy: ServerPolicy | None = None
     progress: Progress | None = None
     restart_mode: Literal["Recreate", "InPlace"] = "Recreate"
+    keep_last_log: bool = True
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
     suspend: bool = False

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mlgen.checks.pods import WORKLOADS
 from mlgen.kubernetes.objects import Object, is_built_in
 from mlgen.live import reasons
-from mlgen.live.job import LiveJob
+from mlgen.live.job import LiveJob, owned
 from mlgen.live.kubectl import ClusterError, Kubectl, identity, listed
 from mlgen.live.watch import Tell
 from mlgen.objects.labels import (
@@ -51,7 +51,7 @@ def deletion(kubectl: Kubectl, jobs: Sequence[LiveJob], *, claims: bool) -> Dele
 
     Args:
         kubectl: reads the cluster.
-        jobs: rendered with the same options as when they were applied.
+        jobs: by name, or rendered with the same options as when they were applied.
         claims: True to delete their PersistentVolumeClaims and data as well.
 
     Raises:
@@ -62,8 +62,8 @@ def deletion(kubectl: Kubectl, jobs: Sequence[LiveJob], *, claims: bool) -> Dele
     # A job without a namespace is in the namespace of kubectl's context.
     for namespace in dict.fromkeys(job.namespace for job in jobs):
         members = [job for job in jobs if job.namespace == namespace]
-        expected = {_key(item): item for job in members for item in _expected(job)}
-        for live in _live(kubectl, list(expected.values())):
+        expected = {_key(item): item for job in members for item in _expected(kubectl, job)}
+        for live in _live(kubectl, list(expected.values()), namespace):
             item = expected.get(_key(live))
             if item:
                 (own if _is_own(live, item) else foreign).append(live)
@@ -76,8 +76,10 @@ def deletion(kubectl: Kubectl, jobs: Sequence[LiveJob], *, claims: bool) -> Dele
     )
 
 
-def _expected(job: LiveJob) -> list[Object]:
+def _expected(kubectl: Kubectl, job: LiveJob) -> list[Object]:
     """Return the objects of a job and its status ConfigMap, which a workflow may have written."""
+    if not job.file:
+        return owned(kubectl, job)
     topology_job = job.topology.job
     status = metadata(topology_job, status_name(topology_job.name), "status")
     return [*job.objects, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": status}]
@@ -106,7 +108,7 @@ def _is_own(live: Object, item: Object) -> bool:
     return all(labels.get(name) == (own.get(name) or job) for name in names)
 
 
-def _live(kubectl: Kubectl, items: Sequence[Object]) -> list[Object]:
+def _live(kubectl: Kubectl, items: Sequence[Object], namespace: str | None) -> list[Object]:
     """Return the objects that exist in the cluster.
 
     Custom resources are read one by one, because kubectl fails as a whole if one kind has no
@@ -114,11 +116,12 @@ def _live(kubectl: Kubectl, items: Sequence[Object]) -> list[Object]:
     """
     built_in = [identity(item) for item in items if is_built_in(item["apiVersion"])]
     words = ("get", "-f", "-", "--ignore-not-found")
-    found = kubectl.objects(*words, stdin=listed(built_in))
+    found = kubectl.objects(*words, namespace=namespace, stdin=listed(built_in))
     for item in items:
         if not is_built_in(item["apiVersion"]):
             try:
-                found += kubectl.objects(*words, stdin=listed([identity(item)]))
+                one = listed([identity(item)])
+                found += kubectl.objects(*words, namespace=namespace, stdin=one)
             except ClusterError as error:
                 if "no matches for kind" not in error.message:
                     raise

@@ -12,14 +12,15 @@ from typing import Literal, NamedTuple
 
 from mlgen.jobfile.model import RoleSpec, Scheduling, TrainingJob
 from mlgen.kubernetes.names import KUEUE_QUEUE
-from mlgen.kubernetes.objects import Object
+from mlgen.kubernetes.objects import Object, group_of
 from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.reasons import WAIT
-from mlgen.objects import supervisor
+from mlgen.objects import placement, supervisor
 from mlgen.objects.labels import (
     DECIDES,
     INSTANCE,
     JOB,
+    MANAGED_BY,
     REPLICA_INDEX,
     ROLE,
     SUPERVISES,
@@ -35,6 +36,14 @@ from mlgen.topology import INDEX_NAME, RESERVED, Hosts, Role, Topology, Wait
 
 KINDS = "jobs.batch,statefulsets.apps,pods"
 """The kinds with the label JOB that show the state of a job. Its ConfigMaps have SUPERVISES."""
+
+OWNED = (
+    *("deployments.apps", "jobs.batch", "jobsets.jobset.x-k8s.io", "statefulsets.apps"),
+    *("configmaps", "services", "serviceaccounts", "networkpolicies.networking.k8s.io"),
+    *("rolebindings.rbac.authorization.k8s.io", "roles.rbac.authorization.k8s.io"),
+    *(f"podgroups.{group_of(version)}" for version in placement.API_VERSIONS.values()),
+)
+"""The resources of a job's objects with the label JOB."""
 
 PEER = re.compile(r"(.+-)(?:\[(\d+)-(\d+)\]|(\d+))(\.[^:]*)?(?::(\d+))?")
 """An address in MLGEN_PEERS: `mnist-ps-[0-1].mnist:2222`, or the bare name of one replica."""
@@ -80,18 +89,28 @@ def named(kubectl: Kubectl, words: Sequence[str], namespace: str | None) -> list
         MlgenError: the cluster has no such job.
     """
     pairs = [(space or namespace, name) for space, _, name in (w.rpartition("/") for w in words)]
-    found: dict[tuple[str | None, str], LiveJob] = {}
-    for space in dict.fromkeys(space for space, _ in pairs):
-        names = [name for each, name in pairs if each == space]
-        objects = read(kubectl, names, space)
-        jobs = (
-            by_name(name, [each for each in objects if name_of(each) == name]) for name in names
-        )
-        found |= {(space, job.name): job for job in jobs if job}
-    missing = [_missing(*pair) for pair in pairs if pair not in found]
+    spaces = dict.fromkeys(space for space, _ in pairs)
+    found = {
+        space: find(kubectl, [name for each, name in pairs if each == space], space)
+        for space in spaces
+    }
+    missing = [_missing(space, name) for space, name in pairs if name not in found[space]]
     if missing:
         raise MlgenError(missing)
-    return [found[pair] for pair in pairs]
+    return [found[space][name] for space, name in pairs]
+
+
+def find(kubectl: Kubectl, names: Sequence[str], namespace: str | None) -> dict[str, LiveJob]:
+    """Return the jobs with these names that a namespace has, by name.
+
+    Raises:
+        ClusterError: kubectl is not installed, or fails.
+    """
+    objects: dict[str, list[Object]] = {}
+    for item in read(kubectl, names, namespace):
+        objects.setdefault(name_of(item), []).append(item)
+    jobs = (by_name(name, objects[name]) for name in dict.fromkeys(names) if name in objects)
+    return {job.name: job for job in jobs if job}
 
 
 def _missing(namespace: str | None, name: str) -> Problem:
@@ -118,16 +137,36 @@ def read(kubectl: Kubectl, names: Sequence[str], namespace: str | None) -> list[
     found += selected("configmaps", SUPERVISES, names)
     parts = {(name_of(each), part_of(each)) for each in found}
     supervised = {name_of(each): each for each in found if is_supervisor(each)}
-    # Before mlgen 0.3, the pod and the ConfigMaps of a supervisor had only recommended labels.
+    # Before mlgen 0.3, some had only recommended labels, and the plan did not have SUPERVISES.
     old = [name for name in supervised if not {(name, "supervisor"), (name, "status")} <= parts]
     if old:
         for item in selected("pods,configmaps", INSTANCE, old):
             labels = _labels(item)
-            if part_of(item) in ("supervisor", "status") or JOB not in labels:
+            if part_of(item) == supervisor.NAME or not {JOB, SUPERVISES} & labels.keys():
                 own = {**labels, SUPERVISES: labels[INSTANCE]}
                 found.append({**item, "metadata": {**item["metadata"], "labels": own}})
-    waiting = [name for name in supervised if name not in old and not _runs(supervised[name])]
+    waiting = [name for name in supervised if not _runs(supervised[name])]
     return found + (selected("pods", SUPERVISES, waiting) if waiting else [])
+
+
+def owned(kubectl: Kubectl, job: LiveJob) -> list[Object]:
+    """Return all objects of a job that the user may list, also its claims.
+
+    Raises:
+        ClusterError: kubectl is not installed, or fails.
+    """
+    # It also fails if one aggregated API does not respond.
+    served = kubectl.outcome("api-resources", "-o", "name").stdout.split()
+    kinds = ",".join(kind for kind in OWNED if kind in served)
+    claims = f"{INSTANCE}={job.name},{MANAGED_BY}=mlgen"
+    found: list[Object] = []
+    for kind, selector in (
+        (kinds, f"{JOB}={job.name}"),
+        ("configmaps", f"{SUPERVISES}={job.name},!{JOB}"),
+        ("persistentvolumeclaims", claims),
+    ):
+        found += kubectl.permitted("get", kind, "-l", selector, namespace=job.namespace)
+    return [item for item in found if not item["metadata"].get("ownerReferences")]
 
 
 def is_supervisor(item: Object) -> bool:

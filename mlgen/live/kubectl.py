@@ -6,14 +6,14 @@ kubectl chooses the context, credentials and default namespace as usual.
 import contextlib
 import json
 import math
-import queue
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from mlgen.kubernetes.objects import Object
 from mlgen.problems import MlgenError, Problem
@@ -40,9 +40,6 @@ CONFIG_SECONDS = 1.0
 
 STOP_SECONDS = 1.0
 """Seconds that kubectl gets to end. Then it is killed."""
-
-SILENCE = 20.0
-"""Seconds without a line after which `Kubectl.lines` yields None."""
 
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """The file with the namespace of a pod."""
@@ -71,7 +68,8 @@ class Outcome(NamedTuple):
         """The error in one line, without the retries that the client library logs."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if not line.startswith(LOG_PREFIXES)]
-        return " ".join(errors or lines or ["no error message"]).removeprefix("error: ")
+        kept = dict.fromkeys(errors or lines or ["no error message"])
+        return " ".join(kept).removeprefix("error: ")
 
     @property
     def is_answer(self) -> bool:
@@ -174,7 +172,7 @@ class Kubectl:
 
     @contextlib.contextmanager
     def _started(
-        self, *words: str, namespace: str | None = None
+        self, *words: str, namespace: str | None = None, errors: int | IO[str] = subprocess.PIPE
     ) -> "Generator[subprocess.Popen[str]]":
         """Start kubectl, and stop it at the end if it still runs.
 
@@ -186,7 +184,7 @@ class Kubectl:
                 self.command(*words, namespace=namespace),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=errors,
                 text=True,
                 errors="replace",
             )
@@ -248,25 +246,57 @@ class Kubectl:
                 raise
             return None
 
-    def lines(self, *words: str, namespace: str | None = None) -> Generator[str | None, None, None]:
-        """Run kubectl and yield the lines of its stdout. Closing the generator stops kubectl.
+    def permitted(self, *words: str, namespace: str | None = None) -> list[Object]:
+        """Return the objects of several kinds, without the kinds that the user may not read.
 
-        Yields None after each SILENCE seconds without a line, so that the reader can give up:
-        kubectl does not notice that the node it reads from is lost.
+        Raises:
+            ClusterError: kubectl is not installed, or fails for another reason.
+        """
+        outcome = self.outcome(*words, "-o", "json", namespace=namespace)
+        if outcome.status and outcome.cause != "forbidden":
+            raise failure(outcome)
+        return parsed(outcome.stdout)
+
+    def lines(self, *words: str, stdin: str) -> Generator[str, None, None]:
+        """Run kubectl and yield the lines of its stdout. Closing the generator stops kubectl.
 
         Raises:
             ClusterError: kubectl is not installed, or failed (raised after the last line).
         """
         self._contact()
-        found: queue.Queue[str] = queue.Queue(maxsize=1000)
-        with self._started(*words, namespace=namespace) as process:
-            threading.Thread(target=_read, args=(process, found), daemon=True).start()
-            while (text := _next(found)) != "":
-                yield text and text.rstrip("\n")
-            # kubectl writes an error only when it ends.
-            errors = process.communicate()[1]
-            if process.returncode:
-                raise failure(Outcome(process.returncode, "", errors))
+        with tempfile.TemporaryFile("w+") as errors:
+            with self._started(*words, errors=errors) as process:
+                threading.Thread(target=_write, args=(process, stdin), daemon=True).start()
+                for text in process.stdout or ():
+                    yield text.rstrip("\n")
+                status = process.wait()
+            if status:
+                errors.seek(0)
+                raise failure(Outcome(status, "", errors.read()))
+
+    @contextlib.contextmanager
+    def proxy(self, paths: str) -> Generator[str, None, None]:
+        """Serve a part of the API at a Unix socket, and yield the name of the socket.
+
+        One kubectl serves any number of requests. Only this user can open the socket.
+
+        Args:
+            paths: a pattern of the paths that are served.
+
+        Raises:
+            ClusterError: kubectl is not installed, or fails.
+        """
+        self._contact()
+        with (
+            tempfile.TemporaryDirectory(prefix="mlgen-") as folder,
+            Path(folder, "errors").open("w+") as errors,
+        ):
+            options = (f"--unix-socket={folder}/api", f"--accept-paths={paths}")
+            with self._started("proxy", "--append-server-path", *options, errors=errors) as process:
+                if not (process.stdout and process.stdout.readline()):
+                    errors.seek(0)
+                    raise failure(Outcome(1, "", errors.read()))
+                yield f"{folder}/api"
 
 
 def _ended(
@@ -280,20 +310,12 @@ def _ended(
     return Outcome(process.returncode, stdout, stderr)
 
 
-def _read(process: "subprocess.Popen[str]", found: "queue.Queue[str]") -> None:
-    """Put each line of a process's stdout into a queue, and "" at the end."""
-    with contextlib.suppress(ValueError):  # the stream is closed
-        for text in process.stdout or ():
-            found.put(text)
-    found.put("")
-
-
-def _next(found: "queue.Queue[str]") -> str | None:
-    """Return the next line, "" at the end, or None after SILENCE seconds without a line."""
-    try:
-        return found.get(timeout=SILENCE)
-    except queue.Empty:
-        return None
+def _write(process: "subprocess.Popen[str]", text: str) -> None:
+    """Write a text to a process's stdin, and close it."""
+    with contextlib.suppress(OSError, ValueError):  # the process has ended
+        if process.stdin:
+            process.stdin.write(text)
+            process.stdin.close()
 
 
 def parsed(text: str) -> list[Object]:

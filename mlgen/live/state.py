@@ -5,6 +5,7 @@ The state is a `Phase`, with a row for each role. The supervisor records the con
 supervisor, the state follows the conditions of the deciding Job.
 """
 
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from mlgen.objects.labels import (
     status_name,
     workload_name,
 )
-from mlgen.runtime import answers, cluster, progress, status
+from mlgen.runtime import answers, cluster, last_log, progress, status
 from mlgen.runtime.cluster import ENDS, ending, is_suspended
 from mlgen.runtime.failures import failures, first
 from mlgen.runtime.plan import Plan, Workload
@@ -58,6 +59,9 @@ GATED = "SchedulingGated"
 
 MAX_PEERS = 3
 """Limit of missing peers in a message."""
+
+LOG_TITLE = re.compile(r"(\S+), (.+), exit code (\d{1,9}), after (\d{1,9}) restarts, (\S+)")
+"""The first line of the last lines of a log (`title` in mlgen/runtime/last_log.py)."""
 
 MAX_CODE = 125
 """The highest exit code that `mlgen wait` passes on. Shells and timeout(1) use higher ones."""
@@ -310,6 +314,26 @@ class StuckPods(NamedTuple):
     message: str
 
 
+class LogState(NamedTuple):
+    """The last lines of the container that failed first, which the supervisor kept.
+
+    Attributes:
+        replica: its role and index.
+        pod: its name, which may be gone, and in front of it an init container that failed.
+        code: the exit code of the container.
+        restarts: number of restarts of the whole job before.
+        since: the end of the container, in seconds since the epoch.
+        lines: at most 40.
+    """
+
+    replica: str
+    pod: str
+    code: int
+    restarts: int
+    since: float
+    lines: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class JobState:
     """The state of a job.
@@ -322,6 +346,7 @@ class JobState:
         code: the exit code of the first failed replica, once the job has failed; else 0.
         missing: kinds and names of the workloads that do not exist.
         progress: None if no replica has reported.
+        log: None if no last lines are kept.
     """
 
     name: str
@@ -337,11 +362,17 @@ class JobState:
     stuck: tuple[StuckPods, ...] = ()
     missing: tuple[str, ...] = ()
     progress: ProgressState | None = None
+    log: LogState | None = None
 
     @property
     def ended(self) -> bool:
         """True once training has ended."""
         return self.phase in ENDED
+
+    @property
+    def is_over(self) -> bool:
+        """True if the state does not change anymore: the job has ended, or does not exist."""
+        return self.ended or self.phase == "NotFound"
 
     @property
     def exit_status(self) -> int:
@@ -378,6 +409,7 @@ def state(snapshot: Snapshot) -> JobState:
         tuple(_stuck(snapshot, pods)),
         tuple(f"{item.kind} {item.name}" for item in missing),
         _progress(snapshot) if record else None,
+        _log(snapshot) if record else None,
     )
 
 
@@ -434,6 +466,17 @@ def _progress(snapshot: Snapshot) -> ProgressState | None:
     )
     times = (found.last, found.replica, found.reporting, found.slowest, found.slowest_at)
     return ProgressState(percent, left, *times, found.metrics)
+
+
+def _log(snapshot: Snapshot) -> LogState | None:
+    """Return the last lines that the supervisor kept; None if there are none."""
+    title, _, text = snapshot.seen.status.get(last_log.KEY, "").partition("\n")
+    found = LOG_TITLE.fullmatch(title)
+    if not found:
+        return None
+    replica, pod, code, restarts, at = found.groups()
+    lines = tuple(text.split("\n")[-last_log.LINES :]) if text else ()
+    return LogState(replica, pod, int(code), int(restarts), seconds(at), lines)
 
 
 def _is_held(snapshot: Snapshot) -> bool:

@@ -10,16 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from time import sleep
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Any, Protocol, TextIO, TypeVar
 
 from mlgen.live.job import LiveJob
 from mlgen.live.kubectl import ClusterError, Kubectl
 from mlgen.live.state import JobState, ProgressState, Snapshot, StuckPods, snapshots, state
 from mlgen.output.terminal import columns, safe
 from mlgen.runtime.times import stamp
-
-if TYPE_CHECKING:
-    from mlgen.live.listing import JobSummary
 
 PAUSE = 2.0
 """Seconds between two reads of the cluster."""
@@ -57,7 +54,19 @@ HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 Tell = Callable[[str], None]
 
 T = TypeVar("T")
-Job = TypeVar("Job", "JobState", "JobSummary")
+
+
+class _Named(Protocol):
+    """A state of a job, or a job in a list."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+
+Job = TypeVar("Job", bound=_Named)
 
 
 def states(kubectl: Kubectl, jobs: Sequence[LiveJob]) -> list[JobState]:
@@ -122,8 +131,7 @@ def poll(
             tell(error.message)
             return
         yield found
-        is_over = all(each.ended or each.phase == "NotFound" for each in found)
-        if is_over or not kubectl.left:
+        if all(each.is_over for each in found) or not kubectl.left:
             return
         sleep(min(PAUSE, kubectl.left))
 
@@ -142,7 +150,7 @@ def print_changes(found: Iterator[list[Job]], tell: Tell, line: Callable[[Job], 
 
 
 def wait(
-    kubectl: Kubectl, jobs: Sequence[LiveJob], tell: Tell, timeout: float | None
+    found: Iterator[list[JobState]], jobs: Sequence[str], tell: Tell
 ) -> tuple[list[JobState], int]:
     """Wait until jobs have ended, and return their states ([] if unknown) and the exit status.
 
@@ -150,20 +158,19 @@ def wait(
     the first job that has not succeeded: the exit code of its first failed replica, or 1.
 
     Args:
-        kubectl: reads the cluster.
-        jobs: to wait for.
+        found: the states, as `poll` yields them.
+        jobs: the names of the jobs, for a message.
         tell: prints a line for each change.
-        timeout: seconds; None for no limit.
 
     Raises:
         ClusterError: kubectl is not installed, or fails.
     """
-    last = print_changes(poll(kubectl, jobs, tell, timeout), tell, line)
+    last = print_changes(found, tell, line)
     unsuccessful = [each for each in last if each.phase != "Succeeded"]
-    over = [each for each in unsuccessful if each.ended or each.phase == "NotFound"]
+    over = [each for each in unsuccessful if each.is_over]
     if over:
         return last, over[0].exit_status
-    names = [each.name for each in unsuccessful] if last else [each.name for each in jobs]
+    names = [each.name for each in unsuccessful] if last else [*jobs]
     if names:
         tell(f"timed out; not finished: {', '.join(names)}")
     return last, TIMED_OUT if names else 0
@@ -277,7 +284,7 @@ def _progress(progress: ProgressState) -> dict[str, object]:
     }
 
 
-def documents(states: "Sequence[JobState | JobSummary]") -> list[dict[str, object]]:
+def documents(states: Sequence[Any]) -> list[dict[str, object]]:
     """Return the states of jobs for JSON, with times as in the API of Kubernetes."""
     return [_document(asdict(each)) for each in states]
 
@@ -320,6 +327,10 @@ def page(states: Sequence[JobState], now: float) -> str:
         parts += ["\n".join(table) for table in tables(each, now)]
         if each.missing:
             parts.append(f"not created: {', '.join(map(safe, each.missing))}")
+        if each.log and each.phase in ("Restarting", "Failed"):
+            title = f"last lines of {each.log.replica} ({each.log.pod}, exit code {each.log.code}):"
+            lines = [f"  {safe(text)}" for text in each.log.lines or ["(none)"]]
+            parts.append("\n".join([safe(title), *lines]))
     return "\n\n".join(parts)
 
 

@@ -55,6 +55,9 @@ Job that the user suspended by hand.
 PROGRAM = "mlgen.dev/program"
 """The annotation of a ConfigMap with a program of mlgen: `mlgen:VERSION@sha256:DIGEST`."""
 
+SOURCE = "mlgen.dev/source"
+"""The annotation of the deciding Job with the job file, as JSON, which `mlgen apply` writes."""
+
 MAX_REPLICAS = "mlgen.dev/max-replicas"
 """The annotation with the maximum number of replicas to which a workload can be scaled."""
 

@@ -146,6 +146,8 @@ def plan(
         first_report_seconds=progress.start_seconds or 0,
         stalled_seconds=progress.stalled_seconds or 0,
         restart_stalled=progress.on_stall == "Restart",
+        # The Role of a workflow's step is the same for all jobs.
+        keep_last_log=policy.keep_last_log and not job.workflow,
     )
 
 
@@ -453,8 +455,8 @@ def _deletable_pods(topology: Topology) -> Iterator[str]:
 def rules(job_plan: "Plan", pods: Sequence[str] = ()) -> Iterator[Object]:
     """Return the rules of the supervisor's Role, which list the job's objects by name.
 
-    The supervisor may read all pods of the namespace, because pods have random names, and only pods
-    contain exit codes.
+    The supervisor may read all pods of the namespace and their logs, because pods have random
+    names, and only pods contain exit codes.
 
     Args:
         job_plan: the plan.
@@ -484,6 +486,8 @@ def rules(job_plan: "Plan", pods: Sequence[str] = ()) -> Iterator[Object]:
             yield policy_rule("", [f"{kind.lower()}s"], ["get", *ends], names)
     yield policy_rule("", ["configmaps"], ["get", "patch"], [status_name(job_plan.job)])
     yield policy_rule("", ["pods"], ["list", "watch"])
+    if job_plan.keep_last_log:
+        yield policy_rule("", ["pods/log"], ["get"])
     if pods:
         yield policy_rule("", ["pods"], ["delete"], pods)
     yield policy_rule("", ["events"], ["create"])

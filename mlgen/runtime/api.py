@@ -27,7 +27,7 @@ GROUPS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
 """API versions by kind. Other kinds are in the core group."""
 
 MANAGER = {"fieldManager": "mlgen-supervisor"}
-TIMEOUT, WATCH_SECONDS, MAX_DELAY = 30.0, 300, 30.0
+TIMEOUT, LOG_TIMEOUT, WATCH_SECONDS, MAX_DELAY = 30.0, 5.0, 300, 30.0
 PAGE = "500"
 """The page size, as in kubectl: a page of pods has a few MB."""
 
@@ -74,6 +74,12 @@ class Api:
             if not page.objects or page.next == query.get("continue"):
                 raise ApiError(f"unexpected answer: a list of {kind}s without an end")
             query["continue"] = page.next
+
+    def log(self, pod: str, **query: str) -> bytes:
+        """Return the log of a container. The API server asks the kubelet, which may be slow."""
+        path = self._path("Pod", f"{pod}/log", **query)
+        with self._response("GET", path, timeout=LOG_TIMEOUT) as response:
+            return response.read(int(query["limitBytes"]))
 
     def create(self, kind: str, body: Object) -> Object:
         """Create an object."""

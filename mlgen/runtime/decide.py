@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mlgen.runtime import gang
+from mlgen.runtime import gang, last_log
 from mlgen.runtime import status as job_status
 from mlgen.runtime.answers import RECORD, Object
 from mlgen.runtime.cluster import (
@@ -41,6 +41,7 @@ from mlgen.runtime.gang import DISRUPTED, ended, forgotten, is_held, is_paused
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mlgen.runtime.last_log import LastLog
     from mlgen.runtime.plan import Plan, Workload
     from mlgen.runtime.status import State
 
@@ -90,6 +91,8 @@ class Decision:
     """Changes of the status or actions, the time of the next look, and the job's exit code."""
 
     status: dict[str, str | None] | None = None
+    log: LastLog | None = None
+    """The log to keep in the status."""
     actions: tuple[Action, ...] = ()
     wake: float | None = None
     finish: int | None = None
@@ -97,10 +100,11 @@ class Decision:
 
 def decide(plan: Plan, seen: Seen, now: float) -> Decision:
     """Return the next step. `now` is in seconds since the epoch."""
-    state = advance(plan, seen, _known(plan, seen), now)
+    known = _known(plan, seen)
+    state = advance(plan, seen, known, now)
     changed = job_status.changes(plan, seen, state, now)
     if changed:
-        return Decision(status=changed)
+        return Decision(status=changed, log=last_log.needed(plan, seen, known, state))
     if state.phase == "Ended":
         return _clean(plan, seen, state, now)
     actions, suspends = [], state.phase in ("Stopping", "BackingOff") and not state.in_place

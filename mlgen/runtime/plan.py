@@ -108,6 +108,8 @@ class Plan(NamedTuple):
     """The limit of the time without a report; 0 for none."""
     restart_stalled: bool = False
     """True if the gang restarts when no report arrives within a limit."""
+    keep_last_log: bool = True
+    """True if the status keeps the last lines of the container that failed first."""
     first_delay: float = 10.0
     """The seconds before the first restart. Doubled for each further restart, up to 300."""
 

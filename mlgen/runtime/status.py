@@ -2,7 +2,8 @@
 
 The key `state` contains the supervisor's state as JSON. The other keys are for users: TFJob's
 conditions (Created, Running, Restarting, Succeeded, Failed) and Stalled as `STATUS TIME REASON:
-MESSAGE`, the start and the end, the restarts, the replicas of each role, and the progress as JSON.
+MESSAGE`, the start and the end, the restarts, the replicas of each role, the progress as JSON, and
+the last lines of the replica that failed first.
 """
 
 from __future__ import annotations

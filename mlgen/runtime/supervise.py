@@ -22,7 +22,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlgen.runtime import api, plan, status
+from mlgen.runtime import api, last_log, plan, status
 from mlgen.runtime.answers import SET, ApiError, Object
 from mlgen.runtime.api import CONFLICT, GROUPS, NOT_FOUND, REFUSED, log_line
 from mlgen.runtime.cluster import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mlgen.runtime.gate import Gate
+    from mlgen.runtime.last_log import LastLog
     from mlgen.runtime.plan import Plan
     from mlgen.runtime.reports import Reports
     from mlgen.runtime.server import Answer, Request
@@ -103,6 +104,9 @@ class Supervisor:
         self._changes = Changes()
         self._told_ahead: float | None = None
         """`Clock.ahead` when this supervisor has stored a state last."""
+        self._kept: tuple[LastLog | None, dict[str, str]] = (None, {})
+        """The log that was read last, and its key of the status."""
+        self._can_read_logs = True
         self._written: str | None = None
         """The state that this supervisor has stored last."""
         self.exit_code: int | None = None
@@ -152,7 +156,8 @@ class Supervisor:
             seen = replace(seen, pods=self._list_pods())
             decision = self._decide(self._plan, seen, now)
         if decision.status:
-            self._store(decision.status, version)
+            # Read the log first: the next pass may delete its pod.
+            self._store({**decision.status, **self._last_log(decision.log)}, version)
             self._told_ahead = self._client.clock.ahead
             return 0.0
         # Act only if the status is unchanged after the objects were read. Then their resource
@@ -206,6 +211,22 @@ class Supervisor:
             return
         after = {**self.data, **changes}
         self.data = {key: value for key, value in after.items() if value is not None}
+
+    def _last_log(self, log: LastLog | None) -> dict[str, str]:
+        """Return the key of the status with a log to keep; {} if it cannot be read.
+
+        Each log is read once, and its loss must not delay a restart. So an error is not retried.
+        """
+        if log and log != self._kept[0]:
+            self._kept = log, {}
+            try:
+                answer = self._client.log(log.pod, **log.query)
+                self._kept = log, {last_log.KEY: last_log.text(log, answer)}
+            except ApiError as problem:
+                if self._can_read_logs:
+                    self._log(f"cannot keep the last lines of {log.pod}: {problem}")
+                self._can_read_logs = False
+        return self._kept[1] if log else {}
 
     def _observe(self) -> tuple[Seen, bool]:
         """Return the observed objects, and whether the pods were just listed."""

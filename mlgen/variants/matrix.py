@@ -109,17 +109,28 @@ def parse(text: str) -> tuple[ValuePath, tuple[Any, ...]]:
         raise ValueError('expected path=[value, …], but there is no "="')
     path = _path(name)
     document = value_document(listed)
-    if document.data == []:
-        raise ValueError(f"{name} has no values")
     if not isinstance(document.data, list):
         example = "1e-4, 1e-5" if "(" in listed else listed
         message = f"expected a list: --matrix '{name}=[{example}]'"
         raise ValueError(message)  # noqa: TRY004 - an invalid option, not a wrong type in code
-    values = tuple(_plain(path, document, (number,)) for number in range(len(document.data)))
+    return axis(name, [_plain(path, document, (number,)) for number in range(len(document.data))])
+
+
+def axis(name: str, values: Sequence[Any]) -> tuple[ValuePath, tuple[Any, ...]]:
+    """Return a path and its values.
+
+    Raises:
+        ValueError: the path is invalid, or there is no value, or the same one twice.
+    """
+    path = _path(name)
+    if not values:
+        raise ValueError(f"{name} has no values")
+    if None in values:
+        raise ValueError(_no_value(path))
     for value, count in Counter(map(flags.text, values)).items():
         if count > 1:
             raise ValueError(f"{name}: duplicate value {value}")
-    return path, values
+    return path, tuple(values)
 
 
 def expanded(
@@ -264,10 +275,7 @@ def _path(name: str) -> ValuePath:
     Raises:
         ValueError: it is not a path, or a matrix cannot set it.
     """
-    path = overrides.parse_path(name)
-    key, escaped = overrides.with_dots_escaped(path)
-    if key:
-        raise ValueError(f'escape the dots in the key "{key}" with a backslash: {escaped}')
+    path = overrides.unambiguous(name)
     for fixed, reason in FIXED.items():
         if path[: len(fixed)] == fixed:
             raise ValueError(f"{name} cannot be set: {reason}")
@@ -287,8 +295,12 @@ def _plain(path: ValuePath, document: Document, at: ValuePath) -> Any:
     """
     data = document.item(*at).data
     if data is None:
-        raise ValueError(f'expected a value for {overrides.written(path)}, got nothing; write ""')
+        raise ValueError(_no_value(path))
     return _typed(path, data, document.texts.get(at, ""))
+
+
+def _no_value(path: ValuePath) -> str:
+    return f'expected a value for {overrides.written(path)}, got nothing; write ""'
 
 
 def _typed(path: ValuePath, data: Any, text: str = "") -> Any:

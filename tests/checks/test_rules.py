@@ -454,6 +454,7 @@ def test_the_role_of_the_supervisor_allows_exactly_what_it_does(objects):
     }
     needed |= {(f"configmaps/{job}.status", verb) for verb in ("get", "patch")}
     needed |= {("pods/*", "list"), ("pods/*", "watch"), ("events/*", "create")}
+    needed |= {("pods/log/*", "get")} if plan.get("keepLastLog", True) else set()
     sets = [item for item in plan["workloads"] if item["kind"] == "StatefulSet"]
     for item in sets if "forceDeleteSeconds" in plan else ():
         numbers = range(item.get("replicas", 1))

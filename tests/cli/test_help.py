@@ -12,9 +12,9 @@ from mlgen.cli import COMMANDS, FILES, GROUPS, main
 from mlgen.cli._options import SharedOption
 
 IMPERATIVES = {
-    "Add", "Color", "Compare", "Delete", "Ignore", "List", "Omit", "Override", "Overwrite", "Print",
-    "Reject", "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use", "Wait",
-    "Write",
+    "Add", "Check", "Color", "Compare", "Delete", "Ignore", "Omit", "Override", "Overwrite",
+    "Print", "Reject", "Render", "Retry", "Run", "Select", "Set", "Show", "Start", "Target", "Use",
+    "Wait", "Write",
 }  # fmt: skip
 """The verbs with which the help of an option starts."""
 
@@ -65,6 +65,13 @@ def test_the_own_options_of_a_command_come_before_those_that_it_shares():
                       limit)]
   -h, --help          Show this message and exit.
 
+Selection options:
+  -l, --selector SELECTOR  Select jobs in the cluster by
+                           their labels, as for kubectl:
+                           team=vision,tier!=test.
+  -A, --all-namespaces     Select jobs of all namespaces of
+                           the cluster.
+
 kubectl options:
   --context TEXT     Use this kubeconfig context instead of
                      the current one.
@@ -89,7 +96,7 @@ def test_the_help_of_render_describes_what_the_help_of_others_refers_to():
         for option in OPTIONS.values()
         if isinstance(option, SharedOption) and option.name in described
     }
-    assert {"context", "kubeconfig"} == {
+    assert {"context", "kubeconfig", "selector", "everywhere"} == {
         option.name
         for option in OPTIONS.values()
         if isinstance(option, SharedOption) and option.name not in described

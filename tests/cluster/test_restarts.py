@@ -5,6 +5,7 @@ themselves are disturbed at the start, so that all restart at the same time.
 """
 
 import json
+import re
 
 import pytest
 
@@ -131,6 +132,21 @@ def test_the_exit_code_of_the_first_replica_that_fails_counts(namespace):
     assert (permanent["restarts"], permanent["Failed"].split()[0]) == ("0", "True")
     assert "exited with code 42" in permanent["Failed"]
     assert namespace.ended("permanent-worker")["type"] == "Failed"
+
+
+def test_the_status_has_the_last_lines_of_the_replica_that_failed_first(namespace):
+    peers, preflight, limit, off = (
+        supervised(namespace, job) for job in ("peers", "preflight", "limit", "permanent")
+    )
+
+    title = r"worker-1, peers-worker-1-\w+, exit code 137, after 0 restarts, 20\S+Z"
+    assert re.fullmatch(f"{title}\nworker 1 ends", peers["lastLog"])
+    title = r"worker-2, init container preflight of preflight-worker-2-\w+, exit code 7, .*"
+    assert re.fullmatch(f"{title}\n", preflight["lastLog"])
+    title = r"worker-1, limit-worker-1-\w+, exit code 137, after 1 restarts, 20\S+Z"
+    assert re.fullmatch(f"{title}\nkilled", limit["lastLog"])
+    assert "lastLog" not in off
+    assert "cannot keep" not in namespace.kubectl("logs", "job/peers-supervisor")
 
 
 def test_training_starts_after_every_preflight_has_communicated(namespace, claim):

@@ -254,7 +254,7 @@ def template(image):
             "StatefulSet",
             {"template": template("a"), "updateStrategy": {"rollingUpdate": {"partition": 1}}},
             {"template": template("b"), "updateStrategy": {"rollingUpdate": {"partition": 1}}},
-            ["restarts no pods"],
+            ["no pod restarts"],
         ),
         (
             "StatefulSet",

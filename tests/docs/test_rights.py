@@ -70,6 +70,7 @@ def expected(who, objects):
         "at most 10 Jobs": jobs <= 10,
         "more than 10 Jobs": jobs > 10,
         "StatefulSets": any(item["kind"] == "StatefulSet" for item in objects),
+        "`keepLastLog`, the default": plan.get("keepLastLog", True),
         "`forceDeleteAfterSeconds`": "forceDeleteSeconds" in plan,
         "`cleanPodPolicy: All`": deletes,
         "`ttlSecondsAfterFinished`": "ttlSeconds" in plan and not deletes,

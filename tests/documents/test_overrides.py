@@ -130,16 +130,16 @@ def test_a_path_is_written_as_it_is_read():
 @pytest.mark.parametrize(
     ("setting", "hint"),
     [
-        ("spec.env.LR=0.1", """quote it twice: --set 'spec.env.LR="0.1"'"""),
-        ("spec.env.ON=true", """quote it twice: --set 'spec.env.ON="true"'"""),
+        ("spec.env.LR=0.1", """write a string: --set 'spec.env.LR="0.1"'"""),
+        ("spec.env.ON=true", """write a string: --set 'spec.env.ON="true"'"""),
         (
             r"metadata.labels.a\.b/c=8",
-            r"""quote it twice: --set 'metadata.labels.a\.b/c="8"'""",
+            r"""write a string: --set 'metadata.labels.a\.b/c="8"'""",
         ),
         ("spec.args=a,b", "write --set 'spec.args=[a, b]'"),
         (
             "spec.template.spec.serviceAccountName=1",
-            """quote it twice: --set 'spec.template.spec.serviceAccountName="1"'""",
+            """write a string: --set 'spec.template.spec.serviceAccountName="1"'""",
         ),
     ],
 )

@@ -43,7 +43,7 @@ spec:
         (
             "spec.roles.worker.args=[a, true]",
             "roles.worker.args[1]",
-            """expected a string, got the boolean true; quote it twice: \
+            """expected a string, got the boolean true; write a string: \
 --set 'spec.roles.worker.args[1]="true"' [wrong-type]""",
         ),
         (

@@ -5,8 +5,8 @@ import os
 import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
@@ -93,7 +93,7 @@ def test_why_kubectl_has_failed(program, stderr, cause, hint):
 def test_without_kubectl_the_hint_is_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    for read in (lambda: Kubectl().text("get"), lambda: next(Kubectl().lines("logs"))):
+    for read in (lambda: Kubectl().text("get"), lambda: Kubectl().proxy("^/api").__enter__()):
         with pytest.raises(ClusterError, match="install kubectl") as raised:
             read()
         assert "missing" == raised.value.cause
@@ -124,16 +124,23 @@ def test_wait_ends_in_time_if_the_api_server_never_responds(program, monkeypatch
 
 LIVE = [
     ("doctor", "JOB"),
+    ("apply", "JOB"),
     ("list",),
     ("status", "JOB"),
     ("logs", "JOB"),
     ("wait", "JOB"),
+    ("rerun", "bert"),
     ("delete", "JOB", "--yes"),
     ("diff", "JOB", "--live"),
 ]
 """Commands that contact the cluster."""
 
-FLAGS = {"logs": ["--follow", "--previous"], "status": ["--watch"], "delete": ["--claims"]}
+FLAGS = {
+    "apply": ["--wait"],
+    "logs": ["--follow", "--previous"],
+    "status": ["--watch"],
+    "delete": ["--claims"],
+}
 """Their options that change what they request."""
 
 EACH = [
@@ -230,47 +237,29 @@ def test_wait_ends_in_time_before_the_first_contact(program, monkeypatch):
     assert "it does not respond\ntimed out; not finished: bert\n" in result.stderr
 
 
-def test_lines_come_while_kubectl_runs(program, monkeypatch):
-    program("echo a; exec sleep 5")
-    monkeypatch.setattr(module, "SILENCE", 0.05)
-
-    with closing(Kubectl().lines("logs")) as lines:
-        found = [next(line for line in lines if line), next(lines)]
-
-    assert ["a", None] == found
-
-
 class ReaderError(Exception):
     pass
 
 
 @pytest.mark.parametrize("error", [None, ReaderError, KeyboardInterrupt])
 def test_kubectl_ends_with_its_reader(program, error):
-    folder = program("trap 'kill $!; >\"${0%/*}/ended\"; exit' TERM; sleep 5 & echo a; wait")
+    folder = program('trap \'kill $!; >"${0%/*}/ended"; exit\' TERM; sleep 5 & echo "$@"; wait')
 
     suppressed = contextlib.suppress(ReaderError, KeyboardInterrupt)
-    with suppressed, closing(Kubectl().lines("logs")) as lines:
-        assert "a" == next(lines)
+    with suppressed, Kubectl().proxy("^/api") as server:
+        assert "api" == Path(server).name
+        assert 0o700 == stat.S_IMODE(Path(server).parent.stat().st_mode)
         if error:
             raise error
 
     assert (folder / "ended").exists()
 
 
-def test_lines_end_with_the_error_of_kubectl(program):
-    program("echo a; echo no >&2; exit 1")
+def test_a_server_that_does_not_start_says_why(program):
+    program("echo no >&2; exit 1")
 
-    lines = Kubectl().lines("logs")
-
-    assert "a" == next(lines)
-    with pytest.raises(ClusterError, match="kubectl failed: no"):
-        list(lines)
-
-
-def test_lines_end_with_kubectl(program):
-    program("printf 'a\\nb'")
-
-    assert ["a", "b"] == list(Kubectl().lines("logs"))
+    with pytest.raises(ClusterError, match="kubectl failed: no"), Kubectl().proxy("^/api"):
+        pass
 
 
 def test_objects_of_all_forms():

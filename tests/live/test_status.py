@@ -263,7 +263,9 @@ def test_a_role_whose_pods_cannot_be_created(cluster, run):
 def test_a_supervisor_that_does_not_start(cluster):
     cluster.show("running")
     for item in cluster.objects:
-        if item["metadata"]["name"].startswith("ddp-supervisor-"):
+        if item["metadata"]["name"] == "ddp-supervisor":
+            item["status"]["ready"] = 0
+        elif item["metadata"]["name"].startswith("ddp-supervisor-"):
             waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
             item["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
 
@@ -573,3 +575,59 @@ def test_missing_rights_are_an_error_at_once(cluster, run):
     hint = "ask your administrator for permission, or use another context"
     message = f"kubectl failed: {error}; {hint} [kubectl]\n"
     assert run("status", "ddp.yaml", "--watch") == (1, "", message)
+
+
+KEPT = "rank-1, ddp-rank-1-795jd, exit code 137, after 2 restarts, 2026-11-22T11:32:41Z\n"
+
+
+def keep(cluster, text):
+    """Let the status of the job contain the last lines of a replica."""
+    (record,) = (item for item in cluster.objects if item["kind"] == "ConfigMap")
+    record["data"] = {**record["data"], "lastLog": text}
+
+
+def test_the_last_lines_of_the_replica_that_failed_first(cluster, run):
+    cluster.show("restarting")
+    keep(cluster, f"{KEPT}step 40\n\n  ::error::\x1b[2J")
+
+    status, stdout, _ = run("status", "ddp.yaml")
+
+    title = "last lines of rank-1 (ddp-rank-1-795jd, exit code 137):"
+    assert (status, stdout.splitlines()[-4:]) == (
+        0,
+        [title, "  step 40", "  ", r"    \x3a:error::\x1b[2J"],
+    )
+    (found,) = json.loads(run("status", "ddp.yaml", "-o", "json")[1])
+    assert found["log"] == {
+        "replica": "rank-1",
+        "pod": "ddp-rank-1-795jd",
+        "code": 137,
+        "restarts": 2,
+        "since": "2026-11-22T11:32:41Z",
+        "lines": ["step 40", "", "  ::error::\x1b[2J"],
+    }
+
+
+def test_a_container_that_printed_nothing_has_no_last_lines(cluster, run):
+    cluster.show("restarting")
+    keep(cluster, KEPT)
+
+    assert run("status", "ddp.yaml")[1].endswith("exit code 137):\n  (none)\n")
+
+
+def test_last_lines_are_printed_only_for_a_job_that_restarts_or_has_failed(cluster, run):
+    cluster.show("running")
+    keep(cluster, f"{KEPT}step 40")
+
+    assert "step 40" not in run("status", "ddp.yaml")[1]
+    assert states("ddp")[0].log.lines == ("step 40",)
+
+
+def test_last_lines_that_were_tampered_with(cluster, run):
+    cluster.show("restarting")
+    keep(cluster, KEPT + "line\n" * 99 + "end")
+    assert run("status", "ddp.yaml")[1].count("  line") == 39
+    for text in ("", "step 40", KEPT.replace("137", "9" * 5000)):
+        keep(cluster, text)
+
+        assert "last lines" not in run("status", "ddp.yaml")[1]

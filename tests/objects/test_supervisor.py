@@ -440,8 +440,23 @@ def test_it_may_change_the_objects_of_the_job_by_name_and_read_pods(policy, more
         *deleted,
         ("", "configmaps", ["mnist.status"], ["get", "patch"]),
         ("", "pods", None, ["list", "watch"]),
+        ("", "pods/log", None, ["get"]),
         ("", "events", None, ["create"]),
     ]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_it_may_read_logs_unless_the_user_does_not_want_them_in_the_status(keeps):
+    found = of_supervisor(run_policy=RunPolicy(keep_last_log=keeps))
+
+    resources = [each["resources"] for each in found["Role"]["rules"]]
+    assert (["pods/log"] in resources) == keeps
+    document = json.loads(found["ConfigMap"]["data"]["plan.json"])
+    assert document.get("keepLastLog", True) == keeps
+
+
+def test_the_step_of_a_workflow_reads_no_logs_because_its_role_is_the_same_for_all_jobs():
+    assert not plan(topology(*GANG, supervised=True, workflow=True), []).keep_last_log
 
 
 def test_it_may_also_patch_and_delete_what_it_gives_a_time_to_live():

@@ -107,11 +107,16 @@ def described(item):
         rows = [(name, "tuple[Problem, ...]", MISSING) for name in texts]
     else:
         parameters = inspect.signature(item).parameters.values()
-        rows = [(each.name, each.annotation, each.default) for each in parameters]
+        rows = [(_written(each), each.annotation, each.default) for each in parameters]
     return [
         (name, _type(of), "" if default is MISSING else _default(default), _sentence(texts, name))
         for name, of, default in rows
     ]
+
+
+def _written(parameter):
+    """Return the name of a parameter, with the stars of further keyword arguments."""
+    return "**" * (parameter.kind is parameter.VAR_KEYWORD) + parameter.name
 
 
 def _sentence(texts, name):
@@ -141,7 +146,8 @@ def function(name):
     item = getattr(mlgen, name)
     prose, entries, returns = sections(item)
     signature = ", ".join(
-        parameter.name + ("" if parameter.default is MISSING else f"={_default(parameter.default)}")
+        _written(parameter)
+        + ("" if parameter.default is MISSING else f"={_default(parameter.default)}")
         for parameter in inspect.signature(item).parameters.values()
     )
     kind = _type(inspect.signature(item).return_annotation)

@@ -18,6 +18,7 @@ from runtime.world import EPOCH, NODES, Client, Killed, World
 
 from mlgen.runtime import supervise
 from mlgen.runtime.answers import RECORD, Event, shaped
+from mlgen.runtime.last_log import LINES
 from mlgen.runtime.plan import Order, Plan, Workload
 from mlgen.runtime.server import Request
 from mlgen.runtime.supervise import RESYNC, Supervisor
@@ -577,6 +578,7 @@ class History(Faults):
             state = (body.get("data") or {}).get("state")
             if state:
                 self.check_status(json.loads(state))
+                self.check_log(json.loads(state), body["data"].get("lastLog"))
         elif (verb, kind) == ("delete", "Pod"):
             self.check_force(self.world.objects[kind, name], body)
         elif verb == "delete":
@@ -633,6 +635,18 @@ class History(Faults):
                 self.broken.append(f"a restart took {delay} s")
         elif not self.stopped_at:
             self.stopped_at = self.world.now
+
+    def check_log(self, state, text):
+        """Check that a log which is kept is of the failure that stops the gang."""
+        if text:
+            self.world.faults["log of a failed replica that is kept"] += 1
+            title, *lines = text.split("\n")
+            pod = title.split(", ")[1].rpartition(" ")[2]
+            cause = state.get("cause")
+            if cause and cause["pod"].rpartition(" ")[2] != pod:
+                self.broken.append(f"kept the log of {pod}, but the cause is {cause}")
+            if lines[-1].startswith(pod) and len(lines) != LINES:
+                self.broken.append(f"kept {len(lines)} lines")
 
     def check_status(self, state):
         attempt = state.get("restarts", 0) + state.get("disruptions", 0)

@@ -5,6 +5,8 @@ from mlgen.runtime import supervise
 
 def request(method, kind, second="", *rest):
     """Return the permission that a call of `mlgen.runtime.api.Api` needs."""
+    if method == "log":
+        return "get", "pods/log", ""
     subresource = rest[1] if method == "patch" and len(rest) > 1 else ""
     name = second if method in ("get", "patch", "delete") else ""
     return method, resource(kind, subresource), name

@@ -203,6 +203,28 @@ def test_requests_have_the_path_of_their_kind(client, server):
     assert media == ["application/merge-patch+json", "application/apply-patch+yaml"]
 
 
+def test_a_log_is_read_with_a_limit_and_a_short_timeout(server, account):
+    timeouts = []
+
+    def connect(timeout):
+        timeouts.append(timeout)
+        return http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+
+    client = Api(connect, "server", account)
+    text = 'container "main" in pod "a" is waiting to start: ContainerCreating'
+    server.answers += [answer(b"1\n2\xff\n" * 9), answer({"kind": "Status", "message": text}, 400)]
+
+    assert client.log("a", container="main", limitBytes="6") == b"1\n2\xff\n1"
+    with pytest.raises(ApiError) as error:
+        client.log("a", container="main", limitBytes="6")
+
+    path = "/api/v1/namespaces/team/pods/a/log"
+    assert server.requests[0][1] == f"{path}?container=main&limitBytes=6"
+    assert str(error.value) == f"400: GET {path}: {text}"
+    assert timeouts == [api.LOG_TIMEOUT] * 2
+    assert api.LOG_TIMEOUT < api.TIMEOUT / 5
+
+
 def test_a_renewed_token_is_read_again(client, server, account):
     server.answers += [answer(JOB), answer(JOB)]
     client.get("Job", "a")

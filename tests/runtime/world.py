@@ -97,6 +97,13 @@ def avoided(owner):
     return {name for field in fields for name in field["values"]}
 
 
+def find_status(pod, container):
+    """Return the status of a container; {} if the kubelet has not reported it."""
+    keys = ("initContainerStatuses", "containerStatuses")
+    found = [each for key in keys for each in pod["status"].get(key, ())]
+    return next((each for each in found if each["name"] == container), {})
+
+
 def copied(value):
     """Return a copy of JSON."""
     if isinstance(value, dict):
@@ -226,6 +233,30 @@ class World(Controllers, Sidecars):
         key, value = selectors["labelSelector"].split("=")
         items = [b for b in self.all(kind) if b["metadata"]["labels"].get(key) == value]
         return Event("LISTED", [shaped(kind, each) for each in items], str(self.version))
+
+    def log(self, pod, container, previous="", **limits):
+        """Return the log of a container, or the error of the API server without one.
+
+        pkg/kubelet/kubelet_pods.go, validateContainerLogStatus
+        """
+        if ("Pod", pod) not in self.objects:
+            raise ApiError(f'pods "{pod}" not found', NOT_FOUND)
+        found = self.objects["Pod", pod]
+        if self.is_lost(found):
+            raise ApiError("dial tcp 10.0.0.5:10250: connect: connection refused", 500)
+        known = [*found["spec"]["containers"], *found["spec"].get("initContainers", ())]
+        if container not in [each["name"] for each in known]:
+            raise ApiError(f"container {container} is not valid for pod {pod}", 400)
+        each = find_status(found, container)
+        what = f'container "{container}" in pod "{pod}"'
+        last = "terminated" in each.get("lastState", {})
+        if previous and not last:
+            raise ApiError(f"previous terminated {what} not found", 400)
+        if not last and each.get("state", {}).keys() <= {"waiting"}:
+            raise ApiError(f"{what} is waiting to start: ContainerCreating", 400)
+        count = each["restartCount"] - bool(previous or "waiting" in each["state"])
+        lines = [f"{pod} run {count} line {number}\n" for number in range(100)]
+        return "".join(lines[-int(limits["tailLines"]) :]).encode()[: int(limits["limitBytes"])]
 
     def create(self, kind, body):
         name = body["metadata"]["name"]
@@ -843,6 +874,8 @@ class Client:
     def misread(self, method, kind, *_):
         """Read an answer that is not what was asked for."""
         odd = self.random.choice(ODD)
+        if method == "log":
+            return odd
         if method == "list":
             return page(kind, odd)
         return shaped(kind, json_of(odd)) if method in ("get", "create") else None
@@ -869,3 +902,6 @@ class Client:
 
     def delete(self, *arguments):
         return self._call(self.world.delete, *arguments)
+
+    def log(self, *arguments, **query):
+        return self._call(self.world.log, *arguments, **query)
