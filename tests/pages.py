@@ -21,7 +21,7 @@ OUTSIDE = {
 }  # fmt: skip
 """Programs that need a cluster, a network or an installation. Lines with them are not run."""
 
-LIVE = {"apply", "delete", "doctor", "list", "logs", "rerun", "status", "wait"}
+LIVE = {"apply", "delete", "doctor", "list", "logs", "ls", "rerun", "status", "wait"}
 """Commands of mlgen that need a cluster. Their options are checked, but they are not run."""
 
 FENCE = re.compile(

@@ -44,7 +44,7 @@ KINDS = {
         "restarts, progress and jobs without workloads",
     ),
 }
-"""Kinds with their API, resource and label selector, and what a list without them lacks."""
+"""Kinds with their API, resource and label selector, and the parts that they add to the list."""
 
 
 @dataclass(frozen=True)

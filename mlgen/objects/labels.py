@@ -55,9 +55,6 @@ Job that the user suspended by hand.
 PROGRAM = "mlgen.dev/program"
 """The annotation of a ConfigMap with a program of mlgen: `mlgen:VERSION@sha256:DIGEST`."""
 
-OWNER = "mlgen.dev/owner"
-"""The annotation with the user who applied a job."""
-
 SOURCE = "mlgen.dev/source"
 """The annotation of the deciding Job with the job file, as JSON, which `mlgen apply` writes."""
 

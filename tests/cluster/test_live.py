@@ -1,10 +1,12 @@
 """`mlgen status`, `logs`, `wait`, `delete` and `doctor` on jobs that run at the same time."""
 
+import json
 import subprocess
 import sys
 import threading
 
 import pytest
+from namespaces import temporary_namespace
 
 pytestmark = pytest.mark.cluster
 
@@ -239,3 +241,31 @@ def deleted(commands, namespace):
     jobs = [name for name in before if name.startswith("job.batch")]
     assert {f"{name} deleted" for name in jobs} <= set(stdout.splitlines())
     assert "nothing to delete" in commands.run("delete", "--yes", jobs=["gang"])[2]
+
+
+def test_the_list_of_jobs_in_two_namespaces(environment, jobs):
+    def listed(*words):
+        command = [sys.executable, "-m", "mlgen", "list", *words, "-l", f"team={one.name}"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert (0, "") == (done.returncode, done.stderr)
+        return done.stdout
+
+    def cells(*words):
+        """Return the first cells of each row: job, namespace, framework, state and restarts."""
+        return {tuple(row.split()[:5]) for row in listed(*words).splitlines()[1:]}
+
+    with temporary_namespace(environment) as one, temporary_namespace(environment) as two:
+        label = f"metadata.labels.team={one.name}"
+        one.start(jobs / "short.yaml", label)
+        one.start(jobs / "short.yaml", label, "metadata.name=held", "spec.runPolicy.suspend=true")
+        two.start(jobs / "short.yaml", label, "spec.command=[sleep, '600']")
+        expected = {
+            ("held", one.name, "generic", "Suspended", "0"),
+            ("short", one.name, "generic", "Succeeded", "0"),
+            ("short", two.name, "generic", "Running", "0"),
+        }
+        one.until("all jobs are listed in their states", lambda: cells("-A") == expected)
+
+        assert f"{one.name}/held\n{one.name}/short\n" == listed("-n", one.name, "-o", "name")
+        (job,) = json.loads(listed("-n", two.name, "-o", "json"))
+        assert ("ada", "worker 2/2") == (job["owner"], job["ready"])
