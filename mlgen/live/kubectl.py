@@ -49,7 +49,12 @@ LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
 
 
 class ClusterError(MlgenError):
-    """kubectl failed. `cause` is a key of CAUSES."""
+    """kubectl failed.
+
+    Attributes:
+        cause: the reason, a key of CAUSES, such as `timeout`.
+        message: the reason, in one line.
+    """
 
     def __init__(self, message: str, cause: str) -> None:
         self.cause, self.message = cause, message

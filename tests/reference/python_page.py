@@ -11,7 +11,12 @@ import textwrap
 from reference.markdown import cell
 
 import mlgen
+from mlgen.apply import Applied
 from mlgen.checks.prerequisites import Prerequisite
+from mlgen.live.delete import Deletion
+from mlgen.live.listing import JobSummary
+from mlgen.live.ranks import LogLine
+from mlgen.live.state import JobState, ProgressState
 from mlgen.problems import Place
 from mlgen.result import Foreign, Rendered
 
@@ -22,7 +27,10 @@ ENTRY = re.compile(r"^(\**\w+): (.*(?:\n {4,}.*)*)", re.MULTILINE)
 
 FUNCTIONS = [name for name in mlgen.__all__ if inspect.isfunction(getattr(mlgen, name))]
 CLASSES = [getattr(mlgen, name) for name in mlgen.__all__ if name not in FUNCTIONS]
-VALUES = [Rendered, Foreign, Prerequisite, Place]
+VALUES = [
+    *(Rendered, Foreign, Prerequisite, Place),
+    *(Applied, JobState, ProgressState, JobSummary, LogLine, Deletion),
+]
 """Classes of values in a result, which `mlgen` does not export."""
 
 SHORT = {
@@ -104,7 +112,8 @@ def described(item):
     _, entries, _ = sections(item)
     texts = entries.get("Args", {}) | entries.get("Attributes", {})
     if inspect.isclass(item) and issubclass(item, Exception):
-        rows = [(name, "tuple[Problem, ...]", MISSING) for name in texts]
+        types = {"problems": "tuple[Problem, ...]"}
+        rows = [(name, types.get(name, "str"), MISSING) for name in texts]
     else:
         parameters = inspect.signature(item).parameters.values()
         rows = [(_written(each), each.annotation, each.default) for each in parameters]
@@ -115,8 +124,9 @@ def described(item):
 
 
 def _written(parameter):
-    """Return the name of a parameter, with the stars of further keyword arguments."""
-    return "**" * (parameter.kind is parameter.VAR_KEYWORD) + parameter.name
+    """Return the name of a parameter, with the stars of further arguments."""
+    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
+    return stars.get(parameter.kind, "") + parameter.name
 
 
 def _sentence(texts, name):
@@ -141,15 +151,30 @@ def properties(item):
     ]
 
 
+def methods(item):
+    """Return the rows of a class's public methods: call, type of the result, first paragraph."""
+    return [
+        (f"{name}({_signature(value)})", _type(inspect.signature(value).return_annotation), text)
+        for name, value in vars(item).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+        if not (text := _joined(sections(value)[0].split("\n\n")[0])).endswith("Internal.")
+    ]
+
+
+def _signature(item):
+    """Return the parameters of a function or method as in a call."""
+    return ", ".join(
+        _written(each) + ("" if each.default is MISSING else f"={_default(each.default)}")
+        for each in inspect.signature(item).parameters.values()
+        if each.name != "self"
+    )
+
+
 def function(name):
     """Return the section of a function."""
     item = getattr(mlgen, name)
     prose, entries, returns = sections(item)
-    signature = ", ".join(
-        _written(parameter)
-        + ("" if parameter.default is MISSING else f"={_default(parameter.default)}")
-        for parameter in inspect.signature(item).parameters.values()
-    )
+    signature = _signature(item)
     kind = _type(inspect.signature(item).return_annotation)
     lines = [f"### mlgen.{name}", "", "```python", f"mlgen.{name}({signature})", "```", "", prose]
     lines += ["", "| Parameter | Type | Description |", "| --- | --- | --- |"]
@@ -170,6 +195,9 @@ def klass(item, name):
     for field, of, default, text in described(item):
         lines.append(_row(f"`{field}`", cell(of), default and cell(default), text))
     lines += [_row(f"`{field}`", cell(of), "", text) for field, of, text in properties(item)]
+    if rows := methods(item):
+        lines += ["", "| Method | Returns | Description |", "| --- | --- | --- |"]
+        lines += [_row(f"`{call}`", cell(of), text) for call, of, text in rows]
     return "\n".join([*lines, ""])
 
 
