@@ -18,6 +18,8 @@ RUNS_PROGRAMS = {
     "mlgen/integrations/argocd.py": {"subprocess"},  # kustomize or Helm, in the plugin's container
     "mlgen/graph.py": {"subprocess"},  # dot, with a graph as its stdin
     "mlgen/live/kubectl.py": {"subprocess"},
+    "mlgen/live/listing.py": {"urllib"},  # only quotes a selector
+    "mlgen/live/ranks.py": {"socket", "urllib"},  # the Unix socket of kubectl proxy
     "mlgen/runtime/__main__.py": {"runpy"},  # the modules of its own archive
     "mlgen/runtime/api.py": {"http", "ssl", "urllib"},
     "mlgen/runtime/gate.py": {"http", "urllib"},

@@ -35,13 +35,15 @@ GROUPS = {
     "Run with kubectl": {
         "doctor": "Check that the cluster is ready for the jobs in FILES.",
         "apply": "Apply the jobs in FILES to the cluster.",
-        "list": "List the jobs in the cluster.",
-        "status": "Show the state of jobs.",
-        "logs": "Print the logs of a replica.",
-        "wait": "Wait until jobs have ended.",
         "rerun": "Run jobs again that have ended or still run.",
         "delete": "Delete the objects of jobs.",
         "ssh-secret": "Print a Secret with a new ssh key pair.",
+    },
+    "Follow with kubectl": {
+        "list": "List the jobs in the cluster.",
+        "status": "Show the state of jobs.",
+        "logs": "Print the logs of a replica, or of all replicas.",
+        "wait": "Wait until jobs have ended.",
     },
     "Run from other tools": {
         "helm-post-render": "Run as a Helm post-renderer.",
@@ -57,7 +59,13 @@ GROUPS = {
 `mlgen --help` prints them from here, because importing all commands would be slow.
 """
 
-FILES = dict(zip(GROUPS, ("start", "render", "review", "cluster", "tools", "start"), strict=True))
+FILES = dict(
+    zip(
+        GROUPS,
+        ("start", "render", "review", "cluster", "follow", "tools", "start"),
+        strict=True,
+    )
+)
 """The file of each group."""
 
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from mlgen.checks.pods import WORKLOADS
 from mlgen.jobfile.model import RoleSpec, Scheduling, TrainingJob
 from mlgen.kubernetes.names import KUEUE_QUEUE
 from mlgen.kubernetes.objects import Object, group_of
@@ -200,7 +199,7 @@ def by_name(name: str, own: Sequence[Object]) -> LiveJob | None:
     live = {
         item["metadata"]["name"]: item
         for item in own
-        if item["kind"] in WORKLOADS and _labels(item).get(ROLE) not in (None, *RESERVED)
+        if item["kind"] in supervisor.WORKLOADS and _labels(item).get(ROLE) not in (None, *RESERVED)
     }
     if not live and not plan:
         return _remaining(name, own)

@@ -512,22 +512,23 @@ def _end_of_jobs(snapshot: Snapshot) -> JobPhase | None:
 
 def _conditions(snapshot: Snapshot) -> Iterator[Condition]:
     """Yield the recorded conditions, sorted by start."""
-    found = []
-    for name in CONDITIONS:
-        text = snapshot.seen.status.get(name, "")
-        value, _, rest = text.partition(" ")
-        at, _, message = rest.partition(" ")
-        if message:
-            why, _, line = message.partition(": ")
-            found.append(Condition(name, value, seconds(at), why, shortened(line)))
+    found = filter(None, (_condition(snapshot, name) for name in CONDITIONS))
     yield from sorted(found, key=lambda each: each.since)
+
+
+def _condition(snapshot: Snapshot, name: str) -> Condition | None:
+    """Return a recorded condition; None if there is none."""
+    value, _, rest = snapshot.seen.status.get(name, "").partition(" ")
+    at, _, message = rest.partition(" ")
+    why, _, line = message.partition(": ")
+    return Condition(name, value, seconds(at), why, shortened(line)) if message else None
 
 
 def _since(snapshot: Snapshot, name: str) -> float:
     """Return the start of a condition, or if it is not recorded, of the deciding Job."""
-    for each in _conditions(snapshot):
-        if (each.condition, each.status) == (name, "True"):
-            return each.since
+    condition = _condition(snapshot, name)
+    if condition and condition.status == "True":
+        return condition.since
     deciding = snapshot.seen.workloads[snapshot.plan.deciding[0]]
     at = deciding["status"]["startTime"] if deciding else None
     return seconds(at) if at else 0.0

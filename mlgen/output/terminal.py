@@ -49,7 +49,7 @@ def safe(text: str) -> str:
         text = UNSAFE.sub(_visible, text)
     if "#" in text:
         text = MARK.sub(r"\\x23", text)
-    return COLON.sub(r"\1\\x3a", text)
+    return COLON.sub(r"\1\\x3a", text) if "::" in text or not text.isascii() else text
 
 
 def safe_lines(text: str) -> str:

@@ -195,10 +195,12 @@ def _trim(pod: Object) -> None:
     status["unhealthy"] = list(dict.fromkeys(bad))
 
 
-def _shaped(value: Any, shape: Any) -> Any:
+def _shaped(value: Any, shape: Any) -> Any:  # noqa: PLR0911 - one for each shape
     """Return a value in a shape. Raises ValueError with the path of a wrong field."""
+    if isinstance(shape, (str, int)):  # most fields
+        return _text(value) if isinstance(shape, str) else _typed(value, shape)
     if isinstance(shape, Maybe):
-        shape = shape.shape
+        return _shaped(value, shape.shape)
     if isinstance(shape, dict):
         return _mapping(value, shape)
     if isinstance(shape, list):
@@ -207,13 +209,11 @@ def _shaped(value: Any, shape: Any) -> Any:
         return value
     if shape is TEXTS:
         return {_text(key): _text(each) for key, each in _typed(value, {}).items()}
-    if shape is NEEDED:
-        name = _text(value)
-        if not name or name.split() != [name]:
-            message = "expected a name" if name else "it is missing"
-            raise ValueError(message)
-        return name
-    return _text(value) if isinstance(shape, str) else _typed(value, shape)
+    name = _text(value)
+    if not name or name.split() != [name]:
+        message = "expected a name" if name else "it is missing"
+        raise ValueError(message)
+    return name
 
 
 def _mapping(value: Any, shape: Object) -> Object:

@@ -211,8 +211,7 @@ def recorded(data: Mapping[str, str | None], run: str | None, uid: str = "") -> 
     values = stored(data)
     if not values or (run is not None and not _is_of(values, run, uid)):
         return None
-    state = _loaded(values)
-    return state if run is None else replace(state, run=run)
+    return _loaded(values if run is None else {**values, "run": run})
 
 
 def restored(records: Iterable[str], run: str) -> State:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import calendar
 import time
 
+FIELDS = (slice(4), slice(5, 7), slice(8, 10), slice(11, 13), slice(14, 16), slice(17, 19))
+"""The year, month, day, hour, minute and second in a time."""
+
 
 def seconds(timestamp: str) -> float:
     """Return an RFC 3339 time, `2026-11-22T15:34:33Z`, in seconds since the epoch.
 
     Returns 0 for an invalid time, because users can edit the status.
     """
-    fields = (timestamp[:4], *(timestamp[at : at + 2] for at in (5, 8, 11, 14, 17)))
     try:
-        return float(calendar.timegm(tuple(map(int, fields))))
+        return float(calendar.timegm(tuple([int(timestamp[field]) for field in FIELDS])))
     except ValueError:
         return 0.0
 

@@ -37,9 +37,8 @@ APIS = {"jobs": "Job", "statefulsets": "StatefulSet", "configmaps": "ConfigMap"}
 def objects(count):
     """Return the objects of running jobs, by resource."""
     (job,) = mlgen.validate(FILE).jobs
-    kinds = [item for item in job.objects if item["kind"] in APIS.values()]
-    kept = [item for item in kinds if "mlgen.dev/supervises" not in item["metadata"]["labels"]]
-    kept += [item for item in kinds if item["metadata"]["name"] == "train.status"]
+    kept = [item for item in job.objects if item["kind"] == "Job"]
+    kept += [item for item in job.objects if item["metadata"]["name"] == "train.status"]
     found = {name: [] for name in APIS}
     for index in range(count):
         for each in kept:

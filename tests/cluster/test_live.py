@@ -112,10 +112,11 @@ def test_one_run_of_jobs(commands, shared_namespace):
         job: commands.start("wait", "--timeout", "280s", jobs=[job]) for job in ("gang", "held")
     }
     log = commands.start("logs", "--rank", "1", "--follow", jobs=["gang"])
+    everything = commands.start("logs", "--all", "--follow", jobs=["gang"])
     unmet(commands)
 
     namespace.until("rank 1 has a log", lambda: log.stdout)
-    namespace.until("both ranks run", lambda: "2/2" in commands.run("status", jobs=["gang"])[1])
+    namespace.until("all ranks run", lambda: "3/3" in commands.run("status", jobs=["gang"])[1])
     first = log.stdout[0]
     exit_with(namespace, "gang", "rank", 1, 137)
     restarting(commands, namespace)
@@ -127,8 +128,8 @@ def test_one_run_of_jobs(commands, shared_namespace):
     namespace.until("rank 1 runs again", lambda: len(log.stdout) >= 3)
     previous = commands.run("logs", "--rank", "1", "--previous", jobs=["gang"])[1]
     assert [first, "exits with 137"] == previous.splitlines()
-    namespace.until("both ranks run", lambda: "2/2" in commands.run("status", jobs=["gang"])[1])
-    for index in (0, 1):
+    namespace.until("all ranks run", lambda: "3/3" in commands.run("status", jobs=["gang"])[1])
+    for index in (0, 1, 2):
         exit_with(namespace, "gang", "rank", index, 0)
     assert 0 == waits["gang"].end()
     assert 0 == log.end()
@@ -136,8 +137,24 @@ def test_one_run_of_jobs(commands, shared_namespace):
     assert [first, "exits with 137", second, "exits with 0"] == log.stdout
     assert first != second
     assert any("rank-1: new pod gang-rank-1-" in line for line in log.stderr)
+    assert 0 == everything.end()
+    every_rank(everything.stdout, log.stdout)
     succeeded(commands, waits["gang"])
     deleted(commands, namespace)
+
+
+def every_rank(lines, log):
+    """Each line of both runs of each rank appears once, after its rank."""
+    found = {rank: [] for rank in "012"}
+    for line in lines:
+        rank, _, text = line.partition(" | ")
+        found[rank].append(text)
+    assert log == found["1"]
+    for rank in "02":
+        before, after, end = found[rank]
+        assert before != after
+        assert all(text.startswith(f"rank {rank} starts at") for text in (before, after))
+        assert "exits with 0" == end
 
 
 def missing(commands):

@@ -139,6 +139,14 @@ def test_a_job_without_one_of_its_jobs_gets_it_back(applied, run):
     assert "ddp-rank" in sent(applied)
 
 
+def test_the_policies_of_render_apply(cluster, run, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(f"{Path('oom.yaml').read_text()}  volumes: {{data: {{emptyDir: {{}}}}}}\n")
+
+    assert run("apply", str(file), "--strict")[0] == 1
+    assert sent(cluster) == []
+
+
 def test_after_ctrl_c_the_user_knows_what_is_applied(cluster, run):
     cluster.interrupted = 3
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -289,3 +290,26 @@ def test_other_text_of_kubectl_is_a_problem(text):
 
 def test_an_error_without_other_lines_is_that_of_the_client_library():
     assert "E1122 x" == Outcome(1, "", "E1122 x").message
+
+
+def test_the_namespace_without_an_option(program, tmp_path, monkeypatch):
+    file = tmp_path / "namespace"
+    monkeypatch.setattr(module, "POD_NAMESPACE", file)
+    program("echo vision")
+    assert "vision" == Kubectl().default_namespace()
+    program("echo")
+    assert "default" == Kubectl().default_namespace()
+    program("exit 1")  # in a pod, there is no context
+    assert "default" == Kubectl().default_namespace()
+    file.write_text("speech\n")
+    assert "speech" == Kubectl().default_namespace()
+
+
+def test_threads_wait_for_the_first_contact(program):
+    folder = program("echo a", 'sleep 0.2; echo >> "${0%/*}/contacts"; exit 0')
+    kubectl = Kubectl()
+
+    with ThreadPoolExecutor() as pool:
+        assert ["a\n"] * 3 == list(pool.map(kubectl.text, ["get"] * 3))
+
+    assert "\n" == (folder / "contacts").read_text()
