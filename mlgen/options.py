@@ -4,7 +4,6 @@ A value of another type raises a TypeError that says what to write. An invalid p
 raises an MlgenError, as on the command line.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from reprlib import repr as short
@@ -70,6 +69,8 @@ def kube_version(value: Any) -> versions.KubeVersion:
         "kube_version", "bad-value", versions.nearest, typed("kube_version", value, str, VERSION)
     )
     if message:
+        import logging
+
         hint, place = f"rendering for {version} instead", Place("kube_version", 0)
         problem = Problem((), message, "bad-value", hint, warning=True, place=place)
         logging.getLogger("mlgen").warning("%s", problem)

@@ -245,7 +245,7 @@ class Cluster(SimpleNamespace):
 
 def test_the_examples_in_the_documentation_run(monkeypatch, tmp_path, capsys):
     """tests/cluster/test_guides.py runs the examples that need a cluster in a real one."""
-    monkeypatch.setattr(mlgen, "Cluster", Cluster, raising=False)
+    monkeypatch.setattr(mlgen, "Cluster", Cluster)
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs/bert.yaml").write_text((ROOT / "fixtures/pytorch-static.yaml").read_text())
     monkeypatch.chdir(tmp_path)

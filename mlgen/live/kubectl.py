@@ -51,8 +51,10 @@ LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
 class ClusterError(MlgenError):
     """kubectl is not installed or fails, or a timeout has passed.
 
-    `cause` is one of "forbidden", "missing" (kubectl), "no contact", "no context", "other",
-    "timeout" and "unreachable".
+    Attributes:
+        cause: `forbidden`, `missing` (kubectl), `no contact`, `no context`, `timeout`,
+            `unreachable` or `other`.
+        message: the reason, in one line.
     """
 
     def __init__(self, message: str, cause: str) -> None:

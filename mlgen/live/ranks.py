@@ -65,7 +65,13 @@ PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 
 
 class LogLine(NamedTuple):
-    """A line of a log. `replica` is its role and index, and `rank` its rank, if it is known."""
+    """A line of a log.
+
+    Attributes:
+        replica: the role and the index of the replica, such as `worker-3`.
+        rank: the rank of the replica; None if it has none, or if it is unknown.
+        text: the line.
+    """
 
     replica: str
     rank: int | None

@@ -339,11 +339,18 @@ class JobState:
     """The state of a job.
 
     Attributes:
+        name: of the job.
+        namespace: of the job.
+        phase: `NotFound`, `Suspended`, `Pending`, `Running`, `Stalled`, `Restarting`, `Succeeded`
+            or `Failed`.
         since: start of this phase, in seconds since the epoch; 0 if unknown.
         created: creation time of the first workload; 0 if there is none.
         restarts: number of restarts of the whole job by the supervisor.
         message: the reason for this phase, or "".
         code: the exit code of the first failed replica, once the job has failed; else 0.
+        conditions: what the supervisor has recorded.
+        roles: the number of replicas of each role that are ready.
+        stuck: pods that do not run, with the reason.
         missing: kinds and names of the workloads that do not exist.
         progress: None if no replica has reported.
         log: None if no last lines are kept.

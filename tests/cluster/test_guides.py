@@ -111,7 +111,7 @@ def test_the_airflow_task_waits_and_can_be_tried_again(namespace, folder, monkey
     grant(namespace, folder)
     in_namespace = lambda **_: Cluster(namespace=namespace.name)  # noqa: E731
     train = operator(monkeypatch)
-    monkeypatch.setattr(mlgen, "Cluster", in_namespace, raising=False)
+    monkeypatch.setattr(mlgen, "Cluster", in_namespace)
     (folder / "jobs/bert.yaml").write_text(job())
 
     def task(name, lr):

@@ -52,7 +52,7 @@ class Cluster:
 @pytest.fixture
 def train(monkeypatch):
     """Return a function that makes the task, in a cluster with these phases."""
-    monkeypatch.setattr(mlgen, "Cluster", Cluster, raising=False)
+    monkeypatch.setattr(mlgen, "Cluster", Cluster)
     made = operator(monkeypatch)
 
     def task(phase, *runs):

@@ -29,7 +29,7 @@ FUNCTIONS = [name for name in mlgen.__all__ if inspect.isfunction(getattr(mlgen,
 CLASSES = [getattr(mlgen, name) for name in mlgen.__all__ if name not in FUNCTIONS]
 VALUES = [
     *(Rendered, Foreign, Prerequisite, Place),
-    *(Applied, JobSummary, JobState, ProgressState, LogLine, Deletion),
+    *(Applied, JobState, ProgressState, JobSummary, LogLine, Deletion),
 ]
 """Classes of values in a result, which `mlgen` does not export."""
 
@@ -61,7 +61,7 @@ import mlgen
 ```
 
 These names are the public API. All other modules are private and can change in any version. The
-functions read no cluster, no network and no environment variables. `mlgen.Cluster` runs kubectl.
+functions read no cluster, no network and no environment variables.
 
 A *Source* is a [job](../glossary.md#job) in one of these forms:
 
@@ -112,7 +112,8 @@ def described(item):
     _, entries, _ = sections(item)
     texts = entries.get("Args", {}) | entries.get("Attributes", {})
     if inspect.isclass(item) and issubclass(item, Exception):
-        rows = [(name, "tuple[Problem, ...]", MISSING) for name in texts]
+        types = {"problems": "tuple[Problem, ...]"}
+        rows = [(name, types.get(name, "str"), MISSING) for name in texts]
     else:
         parameters = inspect.signature(item).parameters.values()
         rows = [(_written(each), each.annotation, each.default) for each in parameters]
@@ -130,7 +131,7 @@ def _written(parameter):
 
 def _sentence(texts, name):
     """Return the description of a name, with a capital first letter, or ""."""
-    text = texts.get(name) or texts.get(name.strip("*"), "")
+    text = texts.get(name, "")
     return text[:1].upper() + text[1:]
 
 
@@ -150,48 +151,53 @@ def properties(item):
     ]
 
 
-def function(item, title):
-    """Return the section of a function or a method."""
-    prose, entries, returns = sections(item)
-    parameters = [
-        each for each in inspect.signature(item).parameters.values() if each.name != "self"
+def methods(item):
+    """Return the rows of a class's public methods: call, type of the result, first paragraph."""
+    return [
+        (f"{name}({_signature(value)})", _type(inspect.signature(value).return_annotation), text)
+        for name, value in vars(item).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+        if not (text := _joined(sections(value)[0].split("\n\n")[0])).endswith("Internal.")
     ]
-    signature = ", ".join(
+
+
+def _signature(item):
+    """Return the parameters of a function or method as in a call."""
+    return ", ".join(
         _written(each) + ("" if each.default is MISSING else f"={_default(each.default)}")
-        for each in parameters
+        for each in inspect.signature(item).parameters.values()
+        if each.name != "self"
     )
-    kind = cell(_type(inspect.signature(item).return_annotation))
-    lines = [f"### {title}", "", "```python", f"{title}({signature})", "```", "", _joined(prose)]
-    rows = [row for row in described(item) if row[0] != "self"]
-    if rows:
-        lines += ["", "| Parameter | Type | Description |", "| --- | --- | --- |"]
-    for parameter, of, default, text in rows:
+
+
+def function(name):
+    """Return the section of a function."""
+    item = getattr(mlgen, name)
+    prose, entries, returns = sections(item)
+    signature = _signature(item)
+    kind = _type(inspect.signature(item).return_annotation)
+    lines = [f"### mlgen.{name}", "", "```python", f"mlgen.{name}({signature})", "```", "", prose]
+    lines += ["", "| Parameter | Type | Description |", "| --- | --- | --- |"]
+    for parameter, of, default, text in described(item):
         end = f" Default: `{default}`." if default and "Default" not in text else ""
         lines.append(_row(f"`{parameter}`", cell(of), text + end))
-    lines += ["", f"**Returns** {kind}: {returns}" if returns else f"**Returns** {kind}", ""]
+    lines += ["", f"**Returns** {cell(kind)}: {returns}", ""]
     raised = entries.get("Raises", {})
     lines += [f"**Raises** `{error}`: {_sentence(raised, error)}" for error in raised]
     return "\n".join([*lines, ""])
-
-
-def methods(item):
-    """Yield the sections of a class's public methods."""
-    for name, value in vars(item).items():
-        is_public = inspect.isfunction(value) and not name.startswith("_")
-        if is_public and not value.__doc__.endswith(" Internal."):
-            yield function(value, f"{item.__name__}.{name}")
 
 
 def klass(item, name):
     """Return the section of a class."""
     prose, _, _ = sections(item)
     lines = [f"### {name}", "", _joined(prose), ""]
-    if not described(item) and not properties(item):
-        return "\n".join(lines)
     lines += ["| Field | Type | Default | Description |", "| --- | --- | --- | --- |"]
     for field, of, default, text in described(item):
         lines.append(_row(f"`{field}`", cell(of), default and cell(default), text))
     lines += [_row(f"`{field}`", cell(of), "", text) for field, of, text in properties(item)]
+    if rows := methods(item):
+        lines += ["", "| Method | Returns | Description |", "| --- | --- | --- |"]
+        lines += [_row(f"`{call}`", cell(of), text) for call, of, text in rows]
     return "\n".join([*lines, ""])
 
 
@@ -201,10 +207,9 @@ def python_page():
         [
             INTRO,
             "## Functions\n",
-            *(function(getattr(mlgen, name), f"mlgen.{name}") for name in FUNCTIONS),
+            *map(function, FUNCTIONS),
             "## Classes\n",
             *(klass(item, f"mlgen.{item.__name__}") for item in CLASSES),
-            *methods(mlgen.Cluster),
             "## Values in a result\n",
             "Functions return these. Do not create them yourself.\n",
             *(klass(item, item.__name__) for item in VALUES),
