@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from mlgen import pipeline
 from mlgen.checks.pods import WORKLOADS, workloads
@@ -20,7 +20,7 @@ from mlgen.diff.report import Entry, entries, report
 from mlgen.documents.files import Text
 from mlgen.kubernetes.names import LAST_APPLIED
 from mlgen.kubernetes.objects import Object, is_built_in
-from mlgen.kubernetes.versions import DEFAULT, KubeVersion, parse
+from mlgen.kubernetes.versions import DEFAULT, KubeVersion
 from mlgen.live import delete
 from mlgen.live.job import LiveJob, find, owned
 from mlgen.live.kubectl import Kubectl, identity, listed
@@ -28,7 +28,8 @@ from mlgen.live.state import snapshot, state
 from mlgen.live.watch import Tell
 from mlgen.objects import ORDER
 from mlgen.objects.labels import OWNER, PART_OF, SOURCE
-from mlgen.problems import MlgenError, Problem, ValuePath
+from mlgen.options import Settings
+from mlgen.problems import MlgenError, Problem
 from mlgen.result import Options, Rendered
 from mlgen.version import ANNOTATION
 
@@ -106,15 +107,14 @@ def source(rendered: Rendered) -> str:
         data = {**data, "metadata": {**metadata, "labels": labels}}
     options = {
         "kubeVersion": str(rendered.kube_version),
+        "namespace": rendered.job.namespace,
         "supervisor": rendered.job.supervisor,
         "jobset": rendered.job.jobset,
     }
     return json.dumps({**options, "jobFile": data}, ensure_ascii=False)
 
 
-def again(
-    kubectl: Kubectl, job: LiveJob, settings: tuple[tuple[ValuePath, Any], ...] = ()
-) -> Wanted:
+def again(kubectl: Kubectl, job: LiveJob, settings: Settings = ()) -> Wanted:
     """Return a job in the cluster as one to apply again.
 
     Args:
@@ -126,27 +126,36 @@ def again(
         ClusterError: kubectl is not installed, or fails.
         MlgenError: the settings are invalid, or the cluster does not show what was applied.
     """
-    if stored := _annotation(job.objects, SOURCE):
-        values = json.loads(stored)
-        options = Options(
-            kube_version=parse(values["kubeVersion"]),
-            namespace=job.namespace,
-            settings=settings,
-            supervisor=values["supervisor"],
-            jobset=values["jobset"],
-        )
-        text = Text(f"<job file of {job.name}>", json.dumps(values["jobFile"]))
-        (rendered,) = pipeline.render([text], options).jobs
-        return wanted(rendered)
-    texts = [_annotation([item], LAST_APPLIED) for item in owned(kubectl, job)]
+    objects = owned(kubectl, job)
+    if stored := _annotation(objects, SOURCE):
+        (rendered,) = pipeline.render(*stored_job(job.name, stored, settings)).jobs
+        return wanted(rendered, job.namespace)
+    texts = [_annotation([item], LAST_APPLIED) for item in objects]
     if not any(texts) or settings:
         message = f"the cluster does not have the job file of {job.name}"
         hint = "only mlgen apply stores it; use mlgen apply --replace FILE"
         raise MlgenError([Problem((), message, "kubectl", hint)])
-    objects = [json.loads(text) for text in texts if text]
-    order = [*ORDER[:-1], "NetworkPolicy", "JobSet", "ConfigMap"]
-    objects.sort(key=lambda item: order.index(item["kind"]))
-    return Wanted(job.name, job.namespace, objects)
+    kept = [json.loads(text) for text in texts if text]
+    kept.sort(key=lambda item: ORDER.index(item["kind"]) if item["kind"] in ORDER else -1)
+    return Wanted(job.name, job.namespace, kept)
+
+
+def stored_job(name: str, stored: str, settings: Settings) -> tuple[list[Text], Options]:
+    """Return the stored job file of a job and its options, with other settings."""
+    try:
+        values = json.loads(stored)
+        options = Options(
+            kube_version=values["kubeVersion"],
+            namespace=values["namespace"],
+            settings=settings,
+            supervisor=values["supervisor"],
+            jobset=values["jobset"],
+        )
+        return [Text(f"<job file of {name}>", json.dumps(values["jobFile"]))], options
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        message = f"the annotation {SOURCE} of {name} is invalid: {error}"
+        hint = "use mlgen apply --replace FILE"
+        raise MlgenError([Problem((), message, "kubectl", hint)]) from None
 
 
 def _annotation(objects: Iterable[Object], name: str) -> str:
@@ -221,9 +230,10 @@ def take(
     if replaced and not dry_run:
         _delete(kubectl, replaced, tell)
     owner = "" if all(each.old for each in found) else _user(kubectl)
+    actions = ("created", "changed", *(() if dry_run else ("replaced",)))
     objects = [*others]
     for job, old, result in found:
-        if result.action in ("created", "changed") or (old in replaced and not dry_run):
+        if result.action in actions:
             objects += _signed(job, (_annotation(old.objects, OWNER) if old else "") or owner)
     if objects:
         _send(kubectl, objects, tell, dry_run=dry_run)
@@ -269,11 +279,10 @@ def _decided(
 
 def _delete(kubectl: Kubectl, jobs: Sequence[LiveJob], tell: Tell) -> None:
     """Delete jobs without their claims, and wait until they and their pods are gone."""
-    if jobs:
-        found = delete.deletion(kubectl, jobs, claims=False)
-        delete.delete(kubectl, found.objects, tell)
-        words = ("wait", "--for=delete", f"--timeout={GONE_SECONDS}s", "-f", "-")
-        kubectl.text(*words, stdin=listed(map(identity, found.objects)))
+    found = delete.deletion(kubectl, jobs, claims=False)
+    delete.delete(kubectl, found.objects, tell)
+    words = ("wait", "--for=delete", f"--timeout={GONE_SECONDS}s", "-f", "-")
+    kubectl.text(*words, stdin=listed(map(identity, found.objects)))
 
 
 def _signed(job: Wanted, owner: str) -> Iterator[Object]:
@@ -326,8 +335,8 @@ def absent(kubectl: Kubectl, jobs: Sequence[Wanted]) -> Iterator[str]:
     for (namespace, _), items in together.items():
         words = ("get", *items, "--ignore-not-found", "-o", "name")
         outcome = kubectl.outcome(*words, namespace=namespace)
-        there = {name.rpartition("/")[2] for name in outcome.stdout.split()}
-        for item in () if outcome.status else items.values():
-            if item.name not in there:
+        there = () if outcome.status else outcome.stdout.split()
+        for name, item in () if outcome.status else items.items():
+            if name not in there:
                 command = f"; create it: {item.command}" if item.command else ""
                 yield f"{item} does not exist, and {', '.join(item.used_by)} needs it{command}"

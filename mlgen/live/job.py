@@ -45,6 +45,9 @@ OWNED = (
 )
 """The resources of a job's objects with the label JOB."""
 
+MANY = 100
+"""Up to this number, jobs are selected by name. Otherwise, the URL could become too long."""
+
 PEER = re.compile(r"(.+-)(?:\[(\d+)-(\d+)\]|(\d+))(\.[^:]*)?(?::(\d+))?")
 """An address in MLGEN_PEERS: `mnist-ps-[0-1].mnist:2222`, or the bare name of one replica."""
 
@@ -130,7 +133,8 @@ def read(kubectl: Kubectl, names: Sequence[str], namespace: str | None) -> list[
     """
 
     def selected(kinds: str, label: str, values: Iterable[str]) -> list[Object]:
-        selector = f"{label} in ({', '.join(values)})"
+        values = list(values)
+        selector = f"{label} in ({', '.join(values)})" if len(values) <= MANY else label
         return kubectl.objects("get", kinds, "-l", selector, namespace=namespace)
 
     found = selected(KINDS, JOB, names)

@@ -28,7 +28,11 @@ TUTORIALS = {
     },
     "migrate": {"pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime": "mlgen.test/ml:1"},
     "sweep": {"python:3.12-slim": PYTHON_IMAGE},
-    "day": {"python:3.12-slim": PYTHON_IMAGE},
+    "day": {
+        # mlgen.load does not read mlgen.toml.
+        "  image: python:3.12-slim": f"  image: {PYTHON_IMAGE}\n"
+        f"  helpers: {{pythonImage: {PYTHON_IMAGE}}}",
+    },
 }
 """Replacements in the files of each page, because the cluster has no internet access."""
 

@@ -7,9 +7,8 @@ import pytest
 from support import FIXTURES, RESOURCES, each_file
 
 import mlgen
-from mlgen.apply import again, source
-from mlgen.live.job import by_name
-from mlgen.live.kubectl import Kubectl
+from mlgen import pipeline
+from mlgen.apply import source, stored_job
 
 SOURCE, OWNER = "mlgen.dev/source", "mlgen.dev/owner"
 
@@ -188,13 +187,17 @@ def test_delete_and_diff_take_a_name(applied, run):
     assert run("delete", "ddp", "--yes")[0] == 1
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"jobFile": 3}'])
+def test_an_invalid_stored_job_file_is_reported(applied, run, text):
+    (job,) = [item for item in applied.objects if item["metadata"]["name"] == "ddp-rank"]
+    job["metadata"]["annotations"][SOURCE] = text
+
+    assert "the annotation mlgen.dev/source of ddp is invalid" in run("rerun", "ddp")[2]
+
+
 @each_file(files=[*FIXTURES, *RESOURCES])
 def test_the_stored_job_file_renders_the_same_objects(file):
     for job in mlgen.validate(file).jobs:
-        stored = [
-            {**item, "metadata": {**item["metadata"], "annotations": {SOURCE: source(job)}}}
-            for item in job.objects
-        ]
-        live = by_name(job.name, stored)
+        (again,) = pipeline.render(*stored_job(job.name, source(job), ())).jobs
 
-        assert json.dumps(again(Kubectl(), live).objects) == json.dumps(job.objects)
+        assert json.dumps(again.objects) == json.dumps(job.objects)
