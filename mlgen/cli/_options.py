@@ -118,7 +118,7 @@ def written_options() -> list[str]:
             words += [option, str(context.params[name])]
     if context.params.get("jobset"):
         words += ["--as", "jobset"]
-    return [*words, *(["--no-config"] if context.meta.get("mlgen.no_config") else [])]
+    return [*words, *(["--no-config"] if context.meta["mlgen.no_config"] else [])]
 
 
 def kept(context: click.Context, parameter: click.Parameter, value: Any) -> Any:

@@ -145,6 +145,7 @@ def apply(
 @follow
 @then_wait
 @kubectl
+@no_config
 @reporting
 def rerun(
     names: tuple[str, ...],

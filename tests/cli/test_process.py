@@ -16,7 +16,8 @@ from mlgen.cli import COMMANDS, _report, main
 FILE = ["job.yaml"]
 REQUIRED = {
     **dict.fromkeys(("render", "validate", "show", "graph", "argo", "verify", "convert"), FILE),
-    **dict.fromkeys(("status", "logs", "wait", "delete"), FILE),
+    **dict.fromkeys(("apply", "status", "logs", "wait", "delete"), FILE),
+    "rerun": ["a"],
     "diff": ["a.yaml", "b.yaml"],
     "init": ["pytorch", "--image", "a/b:1"],
     "completion": ["bash"],

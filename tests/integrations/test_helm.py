@@ -398,11 +398,11 @@ def stored(count, *words, before="", parent=("helm", "template"), **env):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("env", [{}, {"HELM_PLUGIN_NAME": "mlgen"}])
-def test_24_supervised_jobs_fit_into_a_release(env):
-    code, out, err = stored(24, parent=("helm", "install"), **env)
+def test_23_supervised_jobs_fit_into_a_release(env):
+    code, out, err = stored(23, parent=("helm", "install"), **env)
 
     assert (0, "") == (code, err)
-    assert 24 == out.count("supervisor.pyz: ")
+    assert 23 == out.count("supervisor.pyz: ")
 
 
 LIMIT = "the limit of a release with its chart is 1024 KiB"
