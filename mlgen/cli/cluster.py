@@ -147,14 +147,7 @@ def apply(
 @kubectl
 @no_config
 @reporting
-def rerun(
-    names: tuple[str, ...],
-    *,
-    settings: tuple[tuple[Any, Any], ...],
-    namespace: str | None,
-    follow: bool,
-    wait: bool,
-) -> None:
+def rerun(names: tuple[str, ...], *, follow: bool, wait: bool, **values: Any) -> None:
     """Run jobs again that have ended or still run.
 
     Delete the objects of each job except for its PersistentVolumeClaims, wait until its pods are
@@ -169,8 +162,8 @@ def rerun(
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     _require_one(follow=follow, wait=wait)
     _require_one_job(names, follow=follow)
-    cluster = chosen_cluster({"namespace": namespace})
-    applied = checked(lambda: cluster.rerun(*names, set=settings))
+    cluster = chosen_cluster(values)
+    applied = checked(lambda: cluster.rerun(*names, set=values["settings"]))
     _print_applied(applied)
     _then(cluster, [f"{each.namespace}/{each.name}" for each in applied], follow=follow, wait=wait)
 
