@@ -280,6 +280,8 @@ def _decided(
 def _delete(kubectl: Kubectl, jobs: Sequence[LiveJob], tell: Tell) -> None:
     """Delete jobs without their claims, and wait until they and their pods are gone."""
     found = delete.deletion(kubectl, jobs, claims=False)
+    if not found.objects:  # the job has been deleted meanwhile
+        return
     delete.delete(kubectl, found.objects, tell)
     words = ("wait", "--for=delete", f"--timeout={GONE_SECONDS}s", "-f", "-")
     kubectl.text(*words, stdin=listed(map(identity, found.objects)))

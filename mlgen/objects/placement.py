@@ -23,6 +23,7 @@ from mlgen.kubernetes.quantity import times, total
 from mlgen.objects import security
 from mlgen.objects.labels import ROLE, app_labels, helper_name, metadata, selector
 from mlgen.objects.skeleton import filled, template_error
+from mlgen.resources import table
 from mlgen.topology import Role, Topology
 
 SCHEDULERS = {
@@ -38,6 +39,9 @@ API_VERSIONS = {
     "kubernetes": "scheduling.k8s.io/v1beta1",
     "kai": "scheduling.run.ai/v2alpha2",
 }
+
+FIELDS: dict[str, list[str]] = table("frameworks/fields")["gang"]
+"""The fields of `scheduling` that each gang scheduler reads."""
 
 KAI_QUEUE = "kai.scheduler/queue"
 """The pod label with the queue of a pod for which KAI creates a PodGroup itself."""
@@ -229,6 +233,8 @@ def pod_group(
     if members is None:
         members = pod_count(topology)
     is_native = gang == "kubernetes"
+    # A strict API server rejects a field that the kind does not have. A rule reports it.
+    known = FIELDS[gang]
     resources = dict(scheduling.min_resources or _min_resources(workloads, members))
     constraint = _constraint(gang, scheduling.topology) if scheduling.topology else None
     yield filled(
@@ -237,14 +243,14 @@ def pod_group(
         metadata=metadata(job, job.name, "gang"),
         min_count=members if is_native else None,
         min_member=None if is_native else members,
-        min_resources=resources or None if gang in ("volcano", "coscheduling") else None,
+        min_resources=resources or None if "minResources" in known else None,
         topology=constraint if is_native else None,
-        disruption={"all": {}} if scheduling.disruption == "All" else None,
+        disruption={"all": {}} if scheduling.disruption == "All" and is_native else None,
         network_topology=constraint if gang == "volcano" else None,
         topology_constraint=constraint if gang == "kai" else None,
-        queue=scheduling.queue,
+        queue=scheduling.queue if "queue" in known else None,
         priority_class=None if gang == "coscheduling" else scheduling.priority_class_name,
-        timeout=scheduling.schedule_timeout_seconds,
+        timeout=scheduling.schedule_timeout_seconds if "scheduleTimeoutSeconds" in known else None,
     )
 
 

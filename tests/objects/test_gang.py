@@ -39,13 +39,17 @@ def test_only_gang_schedulers_with_pod_groups_have_one(gang):
 
 
 @pytest.mark.parametrize(
-    ("gang", "api_version", "priority"),
+    ("gang", "api_version", "own"),
     [
-        ("volcano", "scheduling.volcano.sh/v1beta1", {"priorityClassName": "high"}),
-        ("coscheduling", "scheduling.x-k8s.io/v1alpha1", {}),
+        (
+            "volcano",
+            "scheduling.volcano.sh/v1beta1",
+            {"queue": "team", "priorityClassName": "high"},
+        ),
+        ("coscheduling", "scheduling.x-k8s.io/v1alpha1", {"scheduleTimeoutSeconds": 60}),
     ],
 )
-def test_the_pod_group_of_a_scheduler(gang, api_version, priority):
+def test_the_pod_group_has_only_fields_of_its_scheduler(gang, api_version, own):
     scheduling = Scheduling(
         gang, queue="team", priority_class_name="high", schedule_timeout_seconds=60
     )
@@ -57,13 +61,7 @@ def test_the_pod_group_of_a_scheduler(gang, api_version, priority):
     assert group["kind"] == "PodGroup"
     assert group["metadata"]["name"] == "mnist"
     assert group["metadata"]["labels"]["app.kubernetes.io/component"] == "gang"
-    assert group["spec"] == {
-        "minMember": 2,
-        "minResources": {"cpu": "1"},
-        "queue": "team",
-        **priority,
-        "scheduleTimeoutSeconds": 60,
-    }
+    assert group["spec"] == {"minMember": 2, "minResources": {"cpu": "1"}, **own}
 
 
 def test_the_pod_group_of_kubernetes():
