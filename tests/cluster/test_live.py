@@ -119,6 +119,7 @@ def test_one_run_of_jobs(commands, shared_namespace):
 
     namespace.until("rank 1 has a log", lambda: log.stdout)
     namespace.until("all ranks run", lambda: "3/3" in commands.run("status", jobs=["gang"])[1])
+    namespace.until("all ranks have a log", lambda: len(everything.stdout) == 3)
     first = log.stdout[0]
     exit_with(namespace, "gang", "rank", 1, 137)
     restarting(commands, namespace)
@@ -131,6 +132,7 @@ def test_one_run_of_jobs(commands, shared_namespace):
     previous = commands.run("logs", "--rank", "1", "--previous", jobs=["gang"])[1]
     assert [first, "exits with 137"] == previous.splitlines()
     namespace.until("all ranks run", lambda: "3/3" in commands.run("status", jobs=["gang"])[1])
+    namespace.until("all ranks have a log again", lambda: len(everything.stdout) == 7)
     for index in (0, 1, 2):
         exit_with(namespace, "gang", "rank", index, 0)
     assert 0 == waits["gang"].end()
