@@ -46,6 +46,7 @@ GONE_SECONDS = 120
 """The time until the objects of a job are gone, after its pods are."""
 
 REFUSED = ("rejected", "taken")
+"""The verdicts of changes that the API server would reject, or of objects that others own."""
 
 Action = Literal["created", "changed", "unchanged", "ended", "replaced"]
 
@@ -211,8 +212,8 @@ def take(
     others: Sequence[Object] = (),
     *,
     dry_run: bool = False,
-) -> None:
-    """Apply jobs.
+) -> list[Applied]:
+    """Apply jobs, and return what was done with each.
 
     Args:
         kubectl: writes to the cluster.
@@ -237,6 +238,7 @@ def take(
             objects += _signed(job, (_annotation(old.objects, OWNER) if old else "") or owner)
     if objects:
         _send(kubectl, objects, tell, dry_run=dry_run)
+    return [each.result for each in found]
 
 
 def _present(kubectl: Kubectl, jobs: Sequence[Wanted]) -> dict[tuple[str | None, str], LiveJob]:
@@ -271,8 +273,10 @@ def _decided(
     stops = [each for each in found if each.verdict in REFUSED or each.stops_pods]
     if not (stops or now.ended):
         return Applied(name, namespace, "changed", report(found))
-    does = f"is {now.phase}, and this change would stop it"
-    does = f"has ended ({now.phase})" if now.ended else does
+    if now.ended:
+        does = f"has ended ({now.phase})"
+    else:
+        does = f"is {now.phase}, and this change would stop it"
     details = "; ".join(each.lines[0] for each in stops or found)
     return Problem((), f"{name} {does}: {details}", "kubectl", hint)
 

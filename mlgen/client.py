@@ -41,7 +41,7 @@ class Cluster:
     Args:
         context: a context of the kubeconfig; None for the current one.
         namespace: of jobs without one; None for the namespace of the context.
-        kubectl: another way to run kubectl, such as `Kubectl(kubeconfig="ci.yaml")`.
+        kubectl: runs kubectl instead of `context`. Internal: the commands of mlgen set it.
         tell: is called with each line about the progress. Default: the logger "mlgen".
 
     All methods raise `ClusterError` if kubectl is not installed or fails, and `MlgenError`, of
@@ -86,8 +86,7 @@ class Cluster:
         wanted = [applying.wanted(job, self.namespace) for job in rendered]
         steps = applying.steps(self.kubectl, wanted, replace=replace)
         others = [part.document.data for part in parts if isinstance(part, Foreign)]
-        applying.take(self.kubectl, steps, self.tell, others, dry_run=dry_run)
-        return [step.result for step in steps]
+        return applying.take(self.kubectl, steps, self.tell, others, dry_run=dry_run)
 
     def rerun(self, *names: str, set: "Mapping[str, Any] | Settings" = ()) -> list[Applied]:  # noqa: A002 - as --set
         """Run jobs again: delete them, wait until their pods are gone, and apply them again.
@@ -103,8 +102,7 @@ class Cluster:
         jobs = named(self.kubectl, names, self.namespace)
         wanted = [applying.again(self.kubectl, job, settings) for job in jobs]
         steps = applying.steps(self.kubectl, wanted, replace=True)
-        applying.take(self.kubectl, steps, self.tell)
-        return [step.result for step in steps]
+        return applying.take(self.kubectl, steps, self.tell)
 
     def jobs(self, *, selector: str = "", all_namespaces: bool = False) -> list[JobSummary]:
         """Return the jobs of the namespace, sorted by namespace and name.
@@ -193,8 +191,7 @@ class Cluster:
         """
         (found,) = self.live([job])
         replica = find_replica(found, rank, role, index)
-        lines = -1 if tail is None else tail
-        request = Request(found, [replica], container, previous, lines, since, timestamps)
+        request = Request(found, [replica], container, previous, tail, since, timestamps)
         for line in read_logs(self.kubectl, request, self.tell, follow=follow):
             yield line.text
 
@@ -221,9 +218,8 @@ class Cluster:
             timestamps: True if each line begins with its time.
         """
         (found,) = self.live([job])
-        lines = -1 if tail is None else tail
         chosen = find_replicas(found, role)
-        request = Request(found, chosen, "", previous, lines, since, timestamps)
+        request = Request(found, chosen, "", previous, tail, since, timestamps)
         yield from read_logs(self.kubectl, request, self.tell, follow=follow)
 
     def delete(self, *jobs: Job, claims: bool = False, dry_run: bool = False) -> deleting.Deletion:

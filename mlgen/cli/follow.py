@@ -101,6 +101,7 @@ def ls(
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
     from mlgen.live import listing
     from mlgen.live import watch as watching
+    from mlgen.live.job import place
 
     if watch and form in ("json", "name"):
         raise click.UsageError(f"--watch and -o {form} are mutually exclusive")
@@ -128,11 +129,7 @@ def ls(
         elif found:
             print_lines(page(found, time.time()))
         else:
-            where = "any namespace" if everywhere else f"namespace {cluster.namespace}"
-            where = (
-                where if cluster.namespace or everywhere else "the namespace of kubectl's context"
-            )
-            tell(f"no jobs in {where}")
+            tell(f"no jobs in {'any namespace' if everywhere else place(cluster.namespace)}")
 
 
 @click.command("status", cls=Command)
@@ -319,8 +316,8 @@ def logs(  # noqa: PLR0913 - one for each option
         prefix = prefixes(found, chosen, color=is_colored(sys.stdout))
     else:
         chosen, prefix = [checked(lambda: find_replica(found, rank, role, index))], {}
-    lines, options = -1 if tail is None else tail, tuple(written_options())
-    request = Request(found, chosen, container, previous, lines, since or 0.0, timestamps, options)
+    options = tuple(written_options())
+    request = Request(found, chosen, container, previous, tail, since or 0.0, timestamps, options)
 
     def show() -> None:
         with closing(read_logs(cluster.kubectl, request, tell, follow=follow)) as read:

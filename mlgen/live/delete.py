@@ -62,11 +62,12 @@ def deletion(kubectl: Kubectl, jobs: Sequence[LiveJob], *, claims: bool) -> Dele
     # A job without a namespace is in the namespace of kubectl's context.
     for namespace in dict.fromkeys(job.namespace for job in jobs):
         members = [job for job in jobs if job.namespace == namespace]
-        expected = {_key(item): item for job in members for item in _expected(kubectl, job)}
-        for live in _live(kubectl, list(expected.values()), namespace):
+        expected = {_key(item): item for job in members if job.file for item in _expected(job)}
+        for live in _live(kubectl, list(expected.values()), namespace) if expected else ():
             item = expected.get(_key(live))
             if item:
                 (own if _is_own(live, item) else foreign).append(live)
+    own += [item for job in jobs if not job.file for item in owned(kubectl, job)]
     own += [item for job in jobs for item in _kueue_workloads(kubectl, job)]
     names = {own_name(job.topology.job) for job in jobs}
     kept = [] if claims else [item for item in own if item["kind"] == CLAIM]
@@ -76,10 +77,8 @@ def deletion(kubectl: Kubectl, jobs: Sequence[LiveJob], *, claims: bool) -> Dele
     )
 
 
-def _expected(kubectl: Kubectl, job: LiveJob) -> list[Object]:
+def _expected(job: LiveJob) -> list[Object]:
     """Return the objects of a job and its status ConfigMap, which a workflow may have written."""
-    if not job.file:
-        return owned(kubectl, job)
     topology_job = job.topology.job
     status = metadata(topology_job, status_name(topology_job.name), "status")
     return [*job.objects, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": status}]

@@ -6,7 +6,7 @@ workload, the supervisor's ConfigMap has the plan, and pod templates have the ra
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -116,9 +116,13 @@ def find(kubectl: Kubectl, names: Sequence[str], namespace: str | None) -> dict[
     return {job.name: job for job in jobs if job}
 
 
+def place(namespace: str | None) -> str:
+    """Return where jobs of a namespace are, for messages. Without one, kubectl chooses it."""
+    return f"namespace {namespace}" if namespace else "the namespace of kubectl's context"
+
+
 def _missing(namespace: str | None, name: str) -> Problem:
-    where = f"namespace {namespace}" if namespace else "the namespace of kubectl's context"
-    message = f'"{name}" is no file, and no job in {where}'
+    message = f'"{name}" is no file, and no job in {place(namespace)}'
     hint = f"mlgen list{f' -n {namespace}' if namespace else ''} lists the jobs"
     return Problem((), message, "unknown-value", hint)
 
@@ -132,8 +136,7 @@ def read(kubectl: Kubectl, names: Sequence[str], namespace: str | None) -> list[
         ClusterError: kubectl is not installed, or fails.
     """
 
-    def selected(kinds: str, label: str, values: Iterable[str]) -> list[Object]:
-        values = list(values)
+    def selected(kinds: str, label: str, values: Sequence[str]) -> list[Object]:
         selector = f"{label} in ({', '.join(values)})" if len(values) <= MANY else label
         return kubectl.objects("get", kinds, "-l", selector, namespace=namespace)
 

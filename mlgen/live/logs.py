@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mlgen.checks.pods import workloads
 from mlgen.kubernetes.objects import Object
-from mlgen.live.job import LiveJob
+from mlgen.live.job import LiveJob, place
 from mlgen.live.reasons import shortened
 from mlgen.live.state import JobState, LogState, Snapshot, reasons_of_pods, state
 from mlgen.objects.labels import workload_name
@@ -24,7 +24,7 @@ class Request(NamedTuple):
         replicas: replicas of the job.
         container: its name; "" for the training container.
         previous: True for the log before the last restart of the container, or of the previous pod.
-        tail: the number of lines from the end of each log; -1 for all.
+        tail: the number of lines from the end of each log; None for all.
         since: the maximum age of lines in seconds; 0 for no limit.
         timestamps: True if each line begins with its time.
         options: mlgen's options when the job was rendered, for the command in a message.
@@ -34,7 +34,7 @@ class Request(NamedTuple):
     replicas: Sequence[Replica]
     container: str = ""
     previous: bool = False
-    tail: int = -1
+    tail: int | None = None
     since: float = 0.0
     timestamps: bool = False
     options: tuple[str, ...] = ()
@@ -139,15 +139,19 @@ def pod_to_read(now: Moment, request: Request) -> tuple[Object, bool]:
     return now.pods[0], False
 
 
-def kept(request: Request, now: Moment) -> LogState | None:
-    """Return the kept lines of the previous run, if it has no log in the cluster; or None."""
-    found = state(now.snapshot).log if request.previous else None
-    if not found or found.replica != str(now.replica) or now.status.get("restartCount"):
+def kept(request: Request, found: Sequence[Moment]) -> tuple[Moment, LogState] | None:
+    """Return the replica whose kept lines are its previous run, and these lines.
+
+    None if no lines are kept, or if that run has a log in the cluster.
+    """
+    log = state(found[0].snapshot).log if request.previous else None
+    now = next((each for each in found if log and log.replica == str(each.replica)), None)
+    if not log or not now or now.status.get("restartCount"):
         return None
-    is_there = now.pods[1:] or found.pod in [each["metadata"]["name"] for each in now.pods]
+    is_there = now.pods[1:] or log.pod in [each["metadata"]["name"] for each in now.pods]
     main = container_of(request._replace(container=""), now.replica)
-    is_other = " " in found.pod or now.container != main  # an init container
-    return None if is_there or is_other else found
+    is_other = " " in log.pod or now.container != main  # an init container
+    return None if is_there or is_other else (now, log)
 
 
 def _previous(now: Moment) -> tuple[Object, bool]:
@@ -190,11 +194,9 @@ def not_found(file: str, state: JobState, options: Sequence[str]) -> Problem:
         state: the state of the job.
         options: mlgen's options when the job was rendered.
     """
-    namespace = state.namespace
-    where = f"namespace {namespace}" if namespace else "the namespace of kubectl's context"
     command = shlex.join(["mlgen", "render", file_argument(file), *options])
     hint = f"to create it: {command} | kubectl apply -f -" if file else "mlgen list shows the jobs"
-    return Problem((), f"{state.name} is not in {where}", "kubectl", hint)
+    return Problem((), f"{state.name} is not in {place(state.namespace)}", "kubectl", hint)
 
 
 def no_pod(snapshot: Snapshot, request: Request, replica: Replica) -> MlgenError:

@@ -36,7 +36,7 @@ from mlgen.live.logs import (
     why,
 )
 from mlgen.live.reasons import FINE, WAIT
-from mlgen.live.state import LATE_SECONDS, snapshots, state
+from mlgen.live.state import LATE_SECONDS, LogState, snapshots, state
 from mlgen.live.watch import PAUSE, PLAIN, Tell, line, patient_snapshots
 from mlgen.objects.labels import status_name
 from mlgen.output.terminal import safe, some
@@ -194,7 +194,7 @@ class Run:
             # In seconds, so lines of the same second are repeated.
             query["sinceTime"] = "".join(found.groups())
         else:
-            if self.request.tail >= 0:
+            if self.request.tail is not None:
                 query["tailLines"] = str(self.request.tail)
             if self.request.since:
                 query["sinceSeconds"] = str(max(round(self.request.since), 1))
@@ -245,12 +245,12 @@ def read_logs(
 def _current(kubectl: Kubectl, request: Request, tell: Tell) -> Generator[LogLine, None, None]:
     """Yield the lines of the logs that exist, merged by time, after those that are only kept."""
     found = moments(snapshots(kubectl, [request.job])[0], request)
-    remaining = [now for now in found if not kept(request, now)]
-    for now in found:
-        yield from _kept_lines(request, now, tell)
-    if not remaining:
+    if last := kept(request, found):
+        yield from _kept_lines(request, *last, tell)
+        found.remove(last[0])
+    if not found:
         return
-    runs, without = _runs(remaining, request)
+    runs, without = _runs(found, request)
     if without:
         tell(f"no log: {some(without, 5)}")
 
@@ -269,13 +269,12 @@ def _current(kubectl: Kubectl, request: Request, tell: Tell) -> Generator[LogLin
             yield each
 
 
-def _kept_lines(request: Request, now: Moment, tell: Tell) -> Iterator[LogLine]:
-    """Yield the last lines of a pod that is gone, if they are requested."""
-    if old := kept(request, now):
-        name = status_name(request.job.name)
-        tell(f"{old.pod} is gone; its last lines, which ConfigMap {name} keeps:")
-        for text in deque(old.lines, None if request.tail < 0 else request.tail):
-            yield LogLine(str(now.replica), now.replica.rank, safe(text))
+def _kept_lines(request: Request, now: Moment, log: LogState, tell: Tell) -> Iterator[LogLine]:
+    """Yield the last lines of a pod that is gone."""
+    name = status_name(request.job.name)
+    tell(f"{log.pod} is gone; its last lines, which ConfigMap {name} keeps:")
+    for text in deque(log.lines, request.tail):
+        yield LogLine(str(now.replica), now.replica.rank, safe(text))
 
 
 def _runs(
@@ -378,7 +377,7 @@ class Follower:
         if self.skipped is None:
             self.skipped = {pod["metadata"]["uid"] for now in found for pod in now.pods[1:]}
         else:
-            request = request._replace(tail=-1, since=0.0)
+            request = request._replace(tail=None, since=0.0)
         present = {pod["metadata"]["uid"] for now in found for pod in now.pods}
         self.runs = {key: run for key, run in self.runs.items() if key[0] in present or run.stream}
         for now in found:
