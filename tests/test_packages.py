@@ -238,7 +238,7 @@ def test_a_slot_is_the_whole_value_of_a_yaml_key_or_item():
 
 
 def test_the_path_of_one_job_names_files_and_functions_that_exist():
-    text = (ROOT / "docs/how/code.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/contributing/code.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \d+ \| ([^|]*) \| ([^|]*) \|", text, re.MULTILINE)
 
     assert len(rows) == 10

@@ -1,4 +1,4 @@
-"""docs/tested.md lists the programs of the tests, in the versions that the project pins."""
+"""docs/contributing/tested.md lists the programs of the tests, in the versions that the project pins."""
 
 import re
 
@@ -6,7 +6,7 @@ from support import ROOT
 
 ROWS = [
     [cell.strip() for cell in line.split("|")[1:-1]]
-    for line in (ROOT / "docs/tested.md").read_text().splitlines()
+    for line in (ROOT / "docs/contributing/tested.md").read_text().splitlines()
     if line.startswith("| ")
 ][2:]
 
