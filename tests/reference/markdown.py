@@ -3,13 +3,14 @@
 from functools import cache
 from html import escape
 from pathlib import Path
+from textwrap import dedent
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mlgen.jobfile.schema import meanings
 from mlgen.jobfile.validation import EXCUSABLE_ERRORS
 from mlgen.reference import fields, rules
-from mlgen.reference.pages import facts
+from mlgen.reference.pages import MORE_ROLES, facts
 from mlgen.shell import flow
 from mlgen.topology import INDEX
 
@@ -105,8 +106,14 @@ def rules_page():
 
 def framework_block(name):
     """Return the generated part of the page of a framework."""
-    options = [option._replace(frameworks=(name,)) for option in fields.options(name)]
-    return _filled("framework.md", known=facts(name), options=options)
+    known = facts(name)
+    return _filled(
+        "framework.md",
+        known=known,
+        spec=dedent(known.example.partition("\nspec:\n")[2]),
+        settings={name: known.settings[name] for name in ("", MORE_ROLES) if name in known.settings},
+        options=fields.options(name),
+    )
 
 
 def _explained(field):
