@@ -20,11 +20,11 @@
     return short !== word && /([bdgmnprt])\1$/.test(short) ? short.slice(0, -1) : short;
   }
 
-  /** Yield the words of a text with their stems, and the parts of a word such as backoffLimit. */
+  /** Yield the words of a text with their stems, and the parts of a word such as backoffLimit or MASTER_ADDR. */
   function* words(text, separator) {
     for (const word of text.replace(/<[^>]*>/g, " ").split(separator)) {
       yield [stem(word.toLowerCase()), word.toLowerCase(), false];
-      const pieces = word.split(/(?<=[a-z])(?=[A-Z])/).map(piece => piece.toLowerCase());
+      const pieces = word.split(/_|(?<=[a-z])(?=[A-Z])/).map(piece => piece.toLowerCase());
       for (const piece of pieces.length > 1 ? pieces : [])
         if (piece.length > 3 && !STOP.has(piece)) yield [stem(piece), word.toLowerCase(), true];
     }
@@ -63,7 +63,7 @@
       const known = plain(forms.get(stem(word)) || similar(word, forms)), part = plain(parts.get(stem(word)));
       const prefix = index === length - 1 || !known.length; // the last may be half a word
       const keys = new Set([stem(word), ...known.map(stem)].filter(key => counts.has(key)));
-      const begun = prefix && word.length > 2 ? [...counts.keys()].filter(key => key.startsWith(word) && !keys.has(key)) : [];
+      const begun = [...counts.keys()].filter(key => prefix && word[2] && key.startsWith(word) && !keys.has(key));
       const stems = [...[...keys].map(key => [key, 1]), ...begun.map(key => [key, 0.4])];
       const times = counts.get(stem(word)) || Math.max(0, ...stems.map(([key]) => counts.get(key)));
       return { word, known, part, prefix, stems, weight: times && Math.log(1 + (size - times + 0.5) / (times + 0.5)) };
