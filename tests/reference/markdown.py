@@ -111,7 +111,7 @@ def framework_block(name):
         "framework.md",
         known=known,
         spec=dedent(known.example.partition("\nspec:\n")[2]),
-        settings={name: known.settings[name] for name in ("", MORE_ROLES) if name in known.settings},
+        settings={key: known.settings[key] for key in sorted({"", MORE_ROLES} & {*known.settings})},
         options=fields.options(name),
     )
 
