@@ -20,8 +20,8 @@ CODE = re.compile(
 
 SECTIONS = {
     "Reporting options": (
-        "These options control how mlgen prints problems. [Problems](problems.md#formats) describes"
-        " the formats."
+        "These options control how mlgen prints problems. [Problems](problems/index.md#formats)"
+        " describes the formats."
     ),
     "Rendering options": (
         "These options change the rendered jobs. [mlgen.toml](config.md) sets defaults for them."

@@ -65,7 +65,7 @@ functions read no cluster, no network and no environment variables.
 
 A *Source* is a [job](../glossary.md#job) in one of these forms:
 
-- a mapping with the fields of a [job file](fields.md) or a custom resource
+- a mapping with the fields of a [job file](fields/index.md) or a custom resource
 - the path of a file or folder, as `str` or `pathlib.Path`, or `"-"` for stdin
 - text: a string with at least one line break
 """
