@@ -64,7 +64,7 @@ These names are the public API. All other modules are private and can change in 
 functions read no cluster, no network and no environment variables. For invalid input, they raise
 `MlgenError` with all problems.
 
-A *Source* is a [job](../glossary.md#job) in one of these forms:
+A *Source* is a [job](../glossary.md#job) in one of these forms. Pass several as a list.
 
 - a mapping with the fields of a [job file](fields/index.md) or a custom resource
 - the path of a file or folder, as `str` or `pathlib.Path`, or `"-"` for stdin
@@ -174,8 +174,8 @@ def function(name):
     lines = [f"### mlgen.{name}", "", "```python", f"mlgen.{name}({_signature(item)})", "```", ""]
     lines += [prose, ""]
     for parameter, of, _, text in described(item):
-        text = text.partition(". ")[2] if of == SOURCES else text  # the introduction defines it
-        lines.append(_entry(parameter, of, text).strip())
+        rest = text.partition(". ")[2] if of == SOURCES else text  # the introduction defines it
+        lines.append(_entry(parameter, of, rest).strip())
     kind = _type(inspect.signature(item).return_annotation)
     return "\n".join([*lines, f"- Returns `{kind}`: {returns}", ""])
 
