@@ -157,7 +157,7 @@ class _Commands(click.Group):
         if args[0] not in {*COMMANDS, *ALIASES} and not args[0].startswith("-"):
             from mlgen.problems import did_you_mean
 
-            meant = [f"use mlgen {name}" for name, words in MEANT.items() if args[0] in words.split()]
+            meant = [f"use mlgen {name}" for name in MEANT if args[0] in MEANT[name].split()]
             close = "".join(meant) or did_you_mean(args[0], COMMANDS)
             hint = close or "mlgen --help lists all commands"
             ctx.fail(f'unknown command "{args[0]}"; {hint}')
