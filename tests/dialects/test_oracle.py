@@ -15,7 +15,7 @@ CASES = sorted((ORACLE / "cases").glob("*.json"))
 TRAINJOBS = sorted((ORACLE / "trainer").glob("*.json"))
 
 SSHD = "command is ['/etc/mpi/start-sshd.sh']"
-"""mlgen's command for a worker without one; see docs/reference/custom-resources.md."""
+"""mlgen's command for a worker without one; see docs/migrate/mpi-operator.md."""
 
 
 ATTEMPTS = "is '-o ConnectionAttempts=300', the operator's is '-o ConnectionAttempts=10'"
@@ -119,7 +119,7 @@ def test_pods_are_those_of_trainer(path, order, compare):
     assert sorted(pod.name for pod in pods) == sorted(names)
     theirs = compare.operator_pods(case["objects"])
     assert [placed(pod.spec) for pod in pods] == [placed(pod.spec) for pod in theirs]
-    # With a failurePolicy, a failed pod restarts all pods: see docs/reference/custom-resources.md.
+    # With a failurePolicy, a failed pod restarts all pods: see docs/migrate/jobset.md.
     policy = "Never" if "failurePolicy" in stream else "OnFailure"
     assert {pod.spec["restartPolicy"] for pod in theirs} == {"OnFailure"}
     assert {pod.spec["restartPolicy"] for pod in pods} == {policy}

@@ -4,6 +4,7 @@ import re
 
 from click.testing import CliRunner
 from pages import PAGES
+from support import ROOT
 
 from mlgen.cli import main
 
@@ -16,14 +17,14 @@ OTHERS = {
     "spec.roles.worker.args.lr",
     "spec.serviceName",  # of a StatefulSet
 }
-RESOURCES = ("custom-resources.md", "migrate")
-"""Pages with fields of the operators' resources."""
+RESOURCES = "migrate"
+"""A word in the names of pages with fields of the operators' resources."""
 
 
 def test_every_field_that_a_page_names_exists():
     pages = {}
     for page in PAGES:
-        if not any(part in str(page) for part in RESOURCES):
+        if RESOURCES not in str(page.relative_to(ROOT)):
             for field in {*NAMED.findall(page.read_text())} - OTHERS:
                 pages.setdefault(f"spec.{field.removeprefix('spec.')}", []).append(page.name)
     unknown = {
@@ -32,5 +33,5 @@ def test_every_field_that_a_page_names_exists():
         if CliRunner().invoke(main, ["explain", field]).exit_code
     }
 
-    assert len(pages) > 100
+    assert len(pages) > 50
     assert {} == unknown

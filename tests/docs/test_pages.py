@@ -49,12 +49,13 @@ class Session:
         pytest.fail(f"{os.path.relpath(self.page, ROOT)}:{block.line}: {text}", pytrace=False)
 
     def run(self, block):
+        if "output" in block.remarks:
+            self.output(block)
+            return
         if block.title and block.language in {"yaml", "json", "python", "toml", "text", "sh"}:
             self.write(block)
         elif block.language == "sh":
             self.commands(block)
-        elif block.language == "text" and "output" in block.remarks:
-            self.output(block)
         if block.language == "yaml":
             self.yaml(block)
         elif block.language == "python":
