@@ -5,6 +5,7 @@
 
 import os
 import signal
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,6 +74,25 @@ COMMANDS = {name: text for group in GROUPS.values() for name, text in group.item
 ALIASES = {"ls": "list"}
 """Other names of commands, which the help omits."""
 
+MEANT = {
+    "apply": "create deploy install run start submit",
+    "argo": "workflow",
+    "convert": "import migrate",
+    "delete": "cancel destroy kill remove rm stop terminate uninstall",
+    "diff": "compare plan preview",
+    "explain": "docs man",
+    "init": "new quickstart",
+    "list": "get jobs ps",
+    "logs": "attach tail",
+    "render": "build compile generate template",
+    "rerun": "restart retry",
+    "status": "describe events info top watch",
+    "validate": "check lint test",
+    "--help": "help",
+    "--version": "version",
+}
+"""Commands of other tools, by the command or option of mlgen that does the same."""
+
 FUNCTIONS = {"list": "ls"}
 """The functions of commands with the name of a Python builtin."""
 
@@ -84,6 +104,12 @@ SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(si
 """Signals that end a program, apart from Ctrl-C. Windows has no SIGHUP."""
 
 
+NO_COMMAND = (
+    "Error: no command; for a Helm 3 post-renderer, add --post-renderer-args helm-post-render"
+)
+"""Helm 3 runs `--post-renderer mlgen` without arguments."""
+
+
 class _Commands(click.Group):
     """A group of commands that imports a command only when it runs."""
 
@@ -91,8 +117,18 @@ class _Commands(click.Group):
         with terminable(), output_checked():
             return super().main(*args, **kwargs)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing and _is_filter():
+            click.echo(NO_COMMAND, err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with pipe_checked():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
-        with interruptible():
+        with interruptible(), pipe_checked():
             try:
                 return super().invoke(ctx)
             except click.ClickException as error:
@@ -121,7 +157,9 @@ class _Commands(click.Group):
         if args[0] not in {*COMMANDS, *ALIASES} and not args[0].startswith("-"):
             from mlgen.problems import did_you_mean
 
-            hint = did_you_mean(args[0], COMMANDS) or "mlgen --help lists all commands"
+            meant = [f"use mlgen {name}" for name in MEANT if args[0] in MEANT[name].split()]
+            close = "".join(meant) or did_you_mean(args[0], COMMANDS)
+            hint = close or "mlgen --help lists all commands"
             ctx.fail(f'unknown command "{args[0]}"; {hint}')
         return super().resolve_command(ctx, args)
 
@@ -130,6 +168,14 @@ class _Commands(click.Group):
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:{width}}", text) for name, text in commands.items()])
+
+
+def _is_filter() -> bool:
+    """Return True if another program writes to stdin, and stdout is no terminal."""
+    try:
+        return stat.S_ISFIFO(os.fstat(0).st_mode) and not os.isatty(1)
+    except OSError:  # stdin is closed
+        return False
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001
@@ -179,8 +225,8 @@ def main() -> None:
 def output_checked() -> Iterator[None]:
     """Exit with status 1 and one line on stderr if stdout cannot be written.
 
-    A closed pipe is not reported: click exits quietly. Other errors of the system without the name
-    of a file, such as a full folder for temporary files, are reported in the same way.
+    Other errors of the system without the name of a file, such as a full folder for temporary
+    files, are reported in the same way.
     """
     if sys.stdout is None:  # stdout is closed. click would silently discard its output
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: PTH123, SIM115
@@ -196,6 +242,19 @@ def output_checked() -> Iterator[None]:
             raise
         hint = "the working folder does not exist; change to another folder"
         sys.exit(say(f"Error: {error.strerror if has_folder else hint}") or 1)
+
+
+@contextmanager
+def pipe_checked() -> Iterator[None]:
+    """Exit quietly, as after SIGPIPE, if the reader of stdout has closed its pipe."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        if not _writes(error):
+            raise
+        from mlgen.output.terminal import failed
+
+        raise click.exceptions.Exit(failed(error)) from None
 
 
 def _writes(error: OSError) -> bool:

@@ -345,8 +345,9 @@ supervisor = _rendering(
     "--supervisor/--no-supervisor",
     default=True,
     show_default=True,
-    help="Add a supervisor to each job that needs one. It restarts replicas together, starts roles"
-    " in order, ends jobs that cannot continue, and cleans up.",
+    help="Add a supervisor to each job that needs one: a job of several Jobs or StatefulSets, or"
+    " with restartScope, giveUpAfter, progress or metricsPort in its runPolicy. It restarts"
+    " replicas together, starts roles in order, ends jobs that cannot continue, and cleans up.",
 )
 only_jobs = _rendering(
     "--only-jobs",

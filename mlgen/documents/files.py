@@ -166,6 +166,10 @@ def read(names: tuple[str, ...], texts_of: Reader) -> Iterator[Text]:
         if name == "-":
             yield from _read(None, texts_of)
             continue
+        if re.match("[a-z][a-z0-9]*://", name):
+            message, hint = "is a URL, not a file", "download it, or pipe it in and pass -"
+            yield Text(name, problem=_problem(name, message, "unreadable", hint))
+            continue
         try:
             files = manifests(Path(name))
             problem = _unsuitable(Path(name), files)

@@ -156,7 +156,11 @@ def schema(selected: Iterable[str]) -> dict[str, Any]:
             description = f"Deprecated: the old name of {new}."
             schemas[old] = {**schemas[new], "deprecated": True, "description": description}
         extensions[name] = Extension(
-            framework.title, framework.roles, schemas, bool(framework.others)
+            framework.title,
+            framework.roles,
+            schemas,
+            bool(framework.others),
+            framework.example(2, 0)["roles"],
         )
     return extended(names(), extensions)
 

@@ -91,6 +91,11 @@ class JobFile:
         """The roles of the framework; [] if it accepts roles of any name."""
         return list(self.framework.get("roles", {}).get("propertyNames", {}).get("enum", []))
 
+    def examples(self, path: ValuePath, schema: Mapping[str, Any]) -> list[Any]:
+        """Return the examples of a value from its schema; for `spec.roles`, of the framework."""
+        own = self.framework.get("roles", {}) if path == ROLES else {}
+        return list(own.get("examples") or schema.get("examples", []))
+
     @property
     def options(self) -> list[str]:
         """The options of the framework."""

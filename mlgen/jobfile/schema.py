@@ -92,12 +92,14 @@ class Extension(NamedTuple):
         roles: the role names; None allows roles of any name.
         options: a JSON Schema for each field of `spec.options`.
         others: True if roles may also have other names.
+        first_roles: the roles of a first job.
     """
 
     title: str
     roles: tuple[str, ...] | None
     options: Mapping[str, Any]
     others: bool = False
+    first_roles: Mapping[str, Any] = {}
 
 
 def extended(names: Sequence[str], extensions: Mapping[str, Extension]) -> dict[str, Any]:
@@ -165,6 +167,8 @@ def _properties(extension: Extension) -> dict[str, Any]:
         properties["roles"] = {"properties": {name: {} for name in extension.roles or ()}}
     elif extension.roles is not None:
         properties["roles"] = {"propertyNames": {"enum": list(extension.roles)}}
+    if extension.first_roles:
+        properties.setdefault("roles", {})["examples"] = [extension.first_roles]
     return properties
 
 
@@ -186,11 +190,10 @@ def with_hints(
         snippets: a job file for each framework, by name. `${1:x}` is the placeholder x.
     """
     for rule in schema["allOf"]:
-        roles = rule["then"]["properties"]["spec"]["properties"].get("roles")
-        if roles:  # editors do not complete names from propertyNames
-            names = (
-                roles["propertyNames"]["enum"] if "propertyNames" in roles else roles["properties"]
-            )
+        roles = rule["then"]["properties"]["spec"]["properties"].get("roles", {})
+        # editors do not complete names from propertyNames
+        names = roles.get("propertyNames", {}).get("enum", roles.get("properties"))
+        if names:
             roles["properties"] = dict.fromkeys(names, ROLE)
     parts = (schema, *schema["definitions"].values())
     for node in (*parts, *(field for part in parts for _, field in fields(part))):

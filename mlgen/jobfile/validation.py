@@ -249,7 +249,7 @@ def _of_error(error: Any, document: Document, job: JobFile) -> Iterator[Problem]
     if rule == "additionalProperties":
         yield from _unknown_fields(path, value, known, document, job)
     elif rule == "required":
-        yield from _missing_fields(path, value, error.schema, document)
+        yield from _missing_fields(path, value, error.schema, document, job)
     elif "propertyNames" in error.absolute_schema_path:
         message, hint, code = _bad_name(path, value, error, job)
         yield document.located(Problem((*path, value), message, code, hint), key=True)
@@ -291,12 +291,17 @@ def _unknown_fields(
 
 
 def _missing_fields(
-    path: ValuePath, value: Mapping[str, Any], schema: Mapping[str, Any], document: Document
+    path: ValuePath,
+    value: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    document: Document,
+    job: JobFile,
 ) -> Iterator[Problem]:
     for name in schema["required"]:
         if name not in value:
             field = resolved(schema.get("properties", {}).get(name), base())
-            examples = [field["const"]] if "const" in field else field.get("examples", [])
+            own = job.examples((*path, name), field)
+            examples = [field["const"]] if "const" in field else own
             hint = f"for example {name}: {json.dumps(examples[0])}" if examples else ""
             message = f'field "{name}" is missing'
             yield document.located(Problem(path, message, "missing-field", hint))
@@ -323,20 +328,22 @@ def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Co
         job: the document.
     """
     rule, limit, value = error.validator, error.validator_value, error.instance
+    path = tuple(error.absolute_path)
     repeated = shown(value, text)
     if rule == "type":
         types = limit if isinstance(limit, list) else [limit]
         named = hints.texts("types")
         expected = " or ".join(named[name] for name in types if name in named)
         message = f"expected {expected}, got {described(value, text)}"
-        path = tuple(error.absolute_path)
         hint = job.for_role(path[2]) if job.is_job_file and path[:-1] == ROLES else ""
         hint = hint or hints.for_type(path, types, value, text)
         if "enum" in error.schema:
             hint = one_of(error.schema["enum"])
         elif value is None and error.schema.get("minLength"):
             hint = "write a value, or remove it"
-        examples = error.schema.get("examples")
+        examples = job.examples(path, error.schema)
+        if path == ROLES and not isinstance(value, list):
+            hint = ""
         if types == ["object"] and examples and not hint and not isinstance(value, dict | list):
             hint = f"for example {flow(examples[0])}"
         return message, hint, "wrong-type"
@@ -353,7 +360,7 @@ def _bad_value(error: Any, text: str | None, job: JobFile) -> tuple[str, str, Co
     code: Code = "too-large" if (rule, limit) in BOUNDS else "bad-value"
     message, hint = _bad_amount(rule, limit, value, repeated)
     if rule in ("minItems", "minProperties") and not value and not hint:
-        examples = [flow(example) for example in error.schema.get("examples", [])[:1]]
+        examples = [flow(example) for example in job.examples(path, error.schema)[:1]]
         hint = f"use a value such as {examples[0]}" if examples else "add one, or remove the field"
     return message, hint, code
 

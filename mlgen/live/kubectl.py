@@ -44,6 +44,8 @@ STOP_SECONDS = 1.0
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """The file with the namespace of a pod."""
 
+QUESTION = " - did you specify the right host or port?"
+
 LOG_PREFIXES = ("E0", "E1", "W0", "W1", "I0", "I1")
 """Prefixes of klog lines: severity and month."""
 
@@ -71,11 +73,14 @@ class Outcome(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The error in one line, without the retries that the client library logs."""
+        """The error in one line, without the retries that the client library logs.
+
+        kubectl's question at the end is left out, because a hint follows.
+        """
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if not line.startswith(LOG_PREFIXES)]
         kept = dict.fromkeys(errors or lines or ["no error message"])
-        return " ".join(kept).removeprefix("error: ")
+        return " ".join(kept).removeprefix("error: ").removesuffix(QUESTION)
 
     @property
     def is_answer(self) -> bool:

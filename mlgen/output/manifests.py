@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from mlgen.checks.prerequisites import Prerequisite, totals
 from mlgen.kubernetes.quantity import GPU, readable_amounts
 from mlgen.output.terminal import named
-from mlgen.problems import Problem
+from mlgen.problems import Problem, listed
 from mlgen.topology import Role, Topology, Wait
 from mlgen.version import VERSION
 
@@ -163,6 +163,7 @@ def summary(rendered: Rendered) -> str:
         lines += _wrapped(f"supervisor permissions: {PERMISSIONS}")
     if rendered.reapply:
         lines += _wrapped(rendered.reapply)
+    lines += _wrapped(failure) if (failure := replaced_alone(topology)) else []
     lines += stopped(topology)
     if topology.cleanup:
         lines.append(f"  cleanup after training: {topology.cleanup}")
@@ -184,6 +185,65 @@ def stopped(topology: Topology) -> list[str]:
     roles = ",".join((*deciders, *dict.fromkeys(late)))
     waits = f"to wait for it, set spec.successPolicy.roles=[{roles}]"
     return _wrapped(f"{late[0]} is stopped when {named(deciders)} ends; {waits}")
+
+
+ALONE, DISRUPTED = "only that replica restarts", "preempted, drained or lost"
+
+
+def replaced_alone(topology: Topology) -> str:
+    """Return what happens if one of several ranks that wait for each other fails or is replaced.
+
+    "" if they restart together, or if the others continue without it.
+    """
+    ranks = [role for role in topology.roles if _has_waiting_peers(topology, role)]
+    ranks = [role for role in ranks if role.endless] or ranks
+    if topology.job.workflow or sum(role.replicas for role in ranks) <= 1:
+        return ""
+    launchers = [role.name for role in topology.roles if role.decides and ranks[0].endless]
+    effects: dict[str, list[str]] = {}
+    for name, (role, *_) in topology.by_name.items():
+        if role in ranks:
+            effects.setdefault(_if_it_fails(topology, role), []).append(name)
+    which = {text: f" of {listed(names, 'or')}" for text, names in effects.items()}
+    if len(effects) == 1 and not launchers:
+        which = dict.fromkeys(effects, "")
+    if [*effects] == [ALONE]:
+        text = f"if a replica{which[ALONE]} fails, or is {DISRUPTED}: {ALONE}"
+    else:
+        fails = [f"if a replica{which[effect]} fails: {effect}" for effect in effects]
+        text = f"{', '.join(fails)}. If one is {DISRUPTED}: {ALONE}"
+    peers = f"{named(launchers)} may fail" if launchers else "its peers may hang"
+    cure = ". To restart all: runPolicy.restartScope: All" if topology.job.supervisor else ""
+    return f"{text}, and {peers}{cure}"
+
+
+def _has_waiting_peers(topology: Topology, role: Role) -> bool:
+    """Return True for ranks that may not continue when one of them is replaced.
+
+    They continue if they depend only on servers, or if the framework restarts a rank by default.
+    """
+    idle = topology.idle
+    may_fail = role.tolerates_failure or (role.success is not None and role.success.needed)
+    if role.gang or role.evaluates or may_fail or not topology.ranked or role.name in idle:
+        return False
+    if role.endless:
+        return (role.max_replicas or 0) <= role.replicas
+    admits = role.max_replicas or (role.restart != "Never" and role.spec.restart_policy is None)
+    servers = [each for each in topology.roles if each.endless and each.name in idle]
+    return role.keeps_rank or not (admits or servers)
+
+
+def _if_it_fails(topology: Topology, role: Role) -> str:
+    """Return the effect of a failure on a replica that does not restart together with others."""
+    spec, policy = role.spec, topology.job.run_policy
+    if role.always_restarts or role.restart == "OnFailure":
+        return ALONE
+    if role.restart == "ExitCode":
+        return f"{ALONE}, or the job fails, by its exit code"
+    if spec.backoff_limit_per_index or spec.backoff_limit or policy.backoff_limit:
+        return ALONE
+    is_watched = topology.supervised or topology.job.jobset
+    return "the job fails" if role.decides or is_watched else "the others continue"
 
 
 def _purpose(topology: Topology, role: Role, counts: Mapping[str, int]) -> str:

@@ -73,8 +73,8 @@ def _unit(character: str) -> str:
     return f"\\u{ord(character):04x}"
 
 
-INTERRUPTED = 128 + 2
-"""The exit status that a shell reports for a program that SIGINT ended."""
+INTERRUPTED, CLOSED_PIPE = 128 + 2, 128 + 13
+"""The exit status that a shell reports for a program that SIGINT or SIGPIPE ended."""
 
 
 def say(text: str) -> int:
@@ -93,7 +93,9 @@ def failed(error: OSError) -> int:
     A pipe that its reader has closed is not reported, because this can happen at any time.
     """
     _discard_output()
-    if error.errno == errno.EPIPE or sys.stderr is None:
+    if error.errno == errno.EPIPE:
+        return CLOSED_PIPE
+    if sys.stderr is None:
         return 1
     reason = "it is closed" if error.errno == errno.EBADF else error.strerror
     return say(f"Error: cannot write to standard output: {reason}") or 1

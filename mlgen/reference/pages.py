@@ -77,7 +77,7 @@ def _filled(template: str, **values: Any) -> str:
     """Return a page from a template and its values. The template can call these functions."""
     functions = {
         "command": rules.COMMAND,
-        "example": lambda field: "\n".join(_example(field)),
+        "example": example,
         "flow": flow,
         "index": INDEX,
         "indented": lambda text, margin=" " * MARGIN: indent(text, margin),
@@ -106,8 +106,13 @@ def _wrapped(text: str, margin: str = "", width: int = WIDTH - MARGIN) -> str:
     )
 
 
+def example(field: Field) -> str:
+    """Return an example of a field as YAML, nested in its parent fields."""
+    return "\n".join(_example(field))
+
+
 def _example(field: Field) -> Iterator[str]:
-    """Yield the lines of an example of a field, nested in its parent fields."""
+    """Yield the lines of an example of a field."""
     steps = [PLACEHOLDERS.get(step, step) for step in field.path]
     margins = ["  " * depth for depth in range(len(steps))]
     for depth in field.items:

@@ -17,7 +17,7 @@ from mlgen.kubernetes.objects import INT32_MAX, Object
 from mlgen.kubernetes.pod_security import LEVELS, level
 from mlgen.objects import supervisor
 from mlgen.objects.labels import DECIDES, ROLE, status_name
-from mlgen.output.manifests import awaited, required
+from mlgen.output.manifests import awaited, replaced_alone, required
 from mlgen.output.terminal import duration, named, some, template_text
 from mlgen.result import Rendered
 from mlgen.runtime.plan import Plan, Workload
@@ -38,7 +38,7 @@ def page(rendered: Rendered) -> str:
     deciding = list(_deciding(topology))
     anyone = topology.decides == "any"
     joined = " or ".join(deciding) if anyone else named(deciding)
-    amounts = totals(topology, objects)
+    amounts, alone = totals(topology, objects), replaced_alone(topology)
     limits = amounts.limits if amounts.limits != amounts.requests else {}
     obstacles = checks.obstacles(objects, version)
     met = level(obstacles)
@@ -56,6 +56,7 @@ def page(rendered: Rendered) -> str:
         deciding=joined,
         one_decides="replicas" not in joined and (anyone or len(deciding) == 1),
         exits=endings(topology, rows, plan),
+        alone=[f"{each[0].upper()}{each[1:]}" for each in alone.split(". ")[-2:] if each],
         lasting=list(dict.fromkeys(r.name for r in topology.roles if r.serves or r.endless)),
         plan=plan,
         starts={role.name: _start(role) for role in topology.roles if role.orders},

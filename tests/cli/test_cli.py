@@ -13,7 +13,7 @@ from jsonschema import Draft7Validator
 from support import FIXTURES, ROOT, load, load_all, without_totals
 
 from mlgen import __version__, frameworks
-from mlgen.cli import main
+from mlgen.cli import COMMANDS, MEANT, main
 
 RESTRICTED, ON_HOST = "fixtures/pytorch-restricted.yaml", "fixtures/mpi-host-network.yaml"
 GOOD, OTHER = "fixtures/tensorflow-single.yaml", "fixtures/pytorch-static.yaml"
@@ -274,19 +274,54 @@ def test_the_output_may_be_a_device():
     assert process("render", GOOD).stdout == process("render", GOOD, "-o", "/dev/stdout").stdout
 
 
-def test_a_closed_pipe_causes_no_traceback():
-    mlgen = subprocess.Popen(
-        [sys.executable, "-m", "mlgen", "render", CLEANED, GOOD],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    mlgen.stdout.readline()
-    mlgen.stdout.close()
-    err = mlgen.stderr.read()
-    mlgen.wait()
+@pytest.mark.parametrize("words", [["render", GOOD], ["validate", GOOD], ["--help"]])
+def test_after_a_closed_pipe_the_status_is_that_of_sigpipe(words):
+    reader, writer = os.pipe()
+    os.close(reader)
 
-    assert b"Traceback" not in err
-    assert b"Exception" not in err
+    command = [sys.executable, "-m", "mlgen", *words]
+    done = subprocess.run(command, check=False, stdout=writer, stderr=subprocess.PIPE)
+
+    os.close(writer)
+    assert (141, b"") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("lint", "use mlgen validate"),
+        ("ps", "use mlgen list"),
+        ("run", "use mlgen apply"),
+        ("kill", "use mlgen delete"),
+        ("version", "use mlgen --version"),
+        ("vaildate", 'did you mean "validate"?'),
+        ("xyz", "mlgen --help lists all commands"),
+    ],
+)
+def test_an_unknown_command_has_a_hint(word, hint):
+    assert run(word)[2].endswith(f'Error: unknown command "{word}"; {hint}\n')
+
+
+def test_the_hints_for_unknown_commands_are_commands_and_options():
+    words = " ".join(MEANT.values()).split()
+
+    assert not {*words} & COMMANDS.keys()
+    assert len(words) == len({*words})
+    assert {*MEANT} <= {*COMMANDS, "--help", "--version"}
+
+
+def test_a_post_renderer_without_arguments_names_its_command():
+    done = process(stdin=b"a: b\n")
+
+    hint = b"for a Helm 3 post-renderer, add --post-renderer-args helm-post-render\n"
+    assert (2, b"", b"Error: no command; " + hint) == (done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("command", ["render", "status"])
+def test_a_url_is_no_file(command):
+    message = "https://a.b/c.yaml:1:1: is a URL, not a file; download it, or pipe it in and pass -"
+
+    assert run(command, "https://a.b/c.yaml")[2].startswith(message)
 
 
 @pytest.mark.slow

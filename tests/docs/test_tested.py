@@ -1,4 +1,4 @@
-"""docs/contributing/tested.md lists the programs of the tests, in the pinned versions."""
+"""The page of tested versions lists the programs of the tests, as the project pins them."""
 
 import re
 

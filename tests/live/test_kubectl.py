@@ -194,7 +194,8 @@ def test_a_command_without_a_cluster_ends_at_once(program, monkeypatch, words, c
 
 def test_without_a_context_the_hint_is_to_select_one(program):
     refused = "The connection to the server localhost:8080 was refused"
-    program("exit 1", f"echo '{refused}' >&2; exit 1")
+    question = " - did you specify the right host or port?"
+    program("exit 1", f"echo '{refused}{question}' >&2; exit 1")
 
     with pytest.raises(ClusterError, match="set KUBECONFIG") as raised:
         Kubectl().text("get")

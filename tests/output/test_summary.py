@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
 from support import ROOT
 
 from mlgen import Options, validate
-from mlgen.output.manifests import heading, summary
+from mlgen.output.manifests import heading, replaced_alone, summary
 from mlgen.show.job import page
 from mlgen.version import VERSION
 
@@ -51,6 +52,49 @@ def test_a_job_without_supervisor_has_no_line_for_it():
     assert line not in without
 
 
+ALONE = "is preempted, drained or lost: only that replica restarts"
+HANG = "only that replica restarts, and its peers may hang"
+OTHERS = "if a replica of worker fails: the others continue"
+TO_RESTART_ALL = ". To restart all: runPolicy.restartScope: All"
+REPLACED = f" If one is preempted, drained or lost: {HANG}"
+BY_CODE = "only that replica restarts, or the job fails, by its exit code."
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "text"),
+    [
+        ("jax", {}, f"if a replica fails: the job fails.{REPLACED}{TO_RESTART_ALL}"),
+        ("jax", {"supervisor": False}, f"if a replica fails: the job fails.{REPLACED}"),
+        (
+            "jax",
+            {"settings": {"spec.restartPolicy": "OnFailure"}},
+            f"if a replica fails, or is preempted, drained or lost: {HANG}{TO_RESTART_ALL}",
+        ),
+        ("pytorch-ranks", {}, f"if a replica fails: {BY_CODE}{REPLACED}{TO_RESTART_ALL}"),
+        (
+            "mpi-ssh",
+            {},
+            f"if a replica of worker fails, or {ALONE}, and launcher may fail{TO_RESTART_ALL}",
+        ),
+        (
+            "pytorch-volumes",
+            {"supervisor": False},
+            f"if a replica of master fails: the job fails, {OTHERS}.{REPLACED}",
+        ),
+    ],
+)
+def test_the_effect_of_a_failure_on_ranks_that_wait_for_each_other(name, options, text):
+    assert text == replaced_alone(rendered(name, **options).topology)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pytorch-restart-all", "pytorch-elastic", "horovod-elastic", "paddle", "ray", "tensorflow-ps"],
+)
+def test_ranks_that_restart_together_or_continue_have_no_such_line(name):
+    assert "" == replaced_alone(rendered(name).topology)
+
+
 def test_replicas_of_a_role_add_up_over_its_jobs():
     job = rendered("tensorflow-single")
     (role,) = job.topology.roles
@@ -60,7 +104,7 @@ def test_replicas_of_a_role_add_up_over_its_jobs():
     assert [
         f"tune: tensorflow, 2 pods. Made by mlgen {VERSION}.",
         "  worker  2 in Jobs         determines the outcome",
-    ] == summary(several).splitlines()
+    ] == summary(several).splitlines()[:2]
 
 
 def test_the_first_line_has_what_the_pods_request_together():

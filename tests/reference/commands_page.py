@@ -20,8 +20,8 @@ CODE = re.compile(
 
 SECTIONS = {
     "Reporting options": (
-        "These options control how mlgen prints problems. [Problems](problems.md#formats) describes"
-        " the formats."
+        "These options control how mlgen prints problems. [Problems](problems/index.md#formats)"
+        " describes the formats."
     ),
     "Rendering options": (
         "These options change the rendered jobs. [mlgen.toml](config.md) sets defaults for them."
@@ -77,6 +77,18 @@ def _records(context, title=""):
     ]
 
 
+def _link(context, title):
+    """Return a link to a section of shared options, or "" if a command has none of them.
+
+    Commands have all options of a section, except for the rendering options.
+    """
+    names = [re.search(r"--[\w-]+", names)[0] for names, _ in _records(context, title)]
+    short, _, _ = title.partition(" options")
+    link = f"[{short[:1].lower()}{short[1:]}](#{title.lower().replace(' ', '-')})"
+    shown = f": {', '.join(map(cell, names))}" if short == "Rendering" else ""
+    return link + shown if names else ""
+
+
 def _list_of(title, commands):
     """Return the table of a group of commands."""
     rows = [f"| [{name}](#mlgen-{name}) | {_prose(text)} |" for name, text in commands.items()]
@@ -100,14 +112,9 @@ def _section(context, level):
     parts += [_block(text) if "\n" in text else f"{_prose(text)}\n" for text in others]
     if _records(context):
         parts.append(_table(_records(context)))
-    shared = {title: _records(context, title) for title in SECTIONS}
-    if any(shared.values()):
-        parts.append("Common options:\n")
-        for title, records in shared.items():
-            names = ", ".join(cell(names) for names, _ in records)
-            if records:
-                parts.append(f"- [{title}](#{title.lower().replace(' ', '-')}): {names}")
-        parts.append("")
+    shared = [_link(context, title) for title in sorted(SECTIONS, key="Rendering options".__eq__)]
+    if any(shared):
+        parts.append(f"Common options: {', '.join(filter(None, shared))}.\n")
     parts += [_block(inspect.cleandoc(text)) for text in examples]
     _, *inner = _with_subcommands(context)
     return "\n".join([*parts, *(_section(each, f"{level}#") for each in inner)])

@@ -8,8 +8,6 @@ import json
 import re
 import textwrap
 
-from reference.markdown import cell
-
 import mlgen
 from mlgen.apply import Applied
 from mlgen.checks.prerequisites import Prerequisite
@@ -33,8 +31,10 @@ VALUES = [
 ]
 """Classes of values in a result, which `mlgen` does not export."""
 
+SOURCES = "Source, or several"
+
 SHORT = {
-    "Source | Iterable[Source]": "Source, or several",
+    "Source | Iterable[Source]": SOURCES,
     "dict[str, Any]": "dict",
     "ValuePath": "tuple[str | int, ...]",
     "Object": "dict",
@@ -61,11 +61,12 @@ import mlgen
 ```
 
 These names are the public API. All other modules are private and can change in any version. The
-functions read no cluster, no network and no environment variables.
+functions read no cluster, no network and no environment variables. For invalid input, they raise
+`MlgenError` with all problems.
 
-A *Source* is a [job](../glossary.md#job) in one of these forms:
+A *Source* is a [job](../glossary.md#job) in one of these forms. Pass several as a list.
 
-- a mapping with the fields of a [job file](fields.md) or a custom resource
+- a mapping with the fields of a [job file](fields/index.md) or a custom resource
 - the path of a file or folder, as `str` or `pathlib.Path`, or `"-"` for stdin
 - text: a string with at least one line break
 """
@@ -98,10 +99,6 @@ def _type(annotation):
     for long, short in SHORT.items():
         text = re.sub(rf"(?<![\w.]){re.escape(long)}(?!\w)", short, text)
     return text
-
-
-def _row(*cells):
-    return f"| {' | '.join(cells)} |"
 
 
 def described(item):
@@ -173,45 +170,49 @@ def _signature(item):
 def function(name):
     """Return the section of a function."""
     item = getattr(mlgen, name)
-    prose, entries, returns = sections(item)
-    signature = _signature(item)
+    prose, _, returns = sections(item)
+    lines = [f"### mlgen.{name}", "", "```python", f"mlgen.{name}({_signature(item)})", "```", ""]
+    lines += [prose, ""]
+    for parameter, of, _, text in described(item):
+        rest = text.partition(". ")[2] if of == SOURCES else text  # the introduction defines it
+        lines.append(_entry(parameter, of, rest).strip())
     kind = _type(inspect.signature(item).return_annotation)
-    lines = [f"### mlgen.{name}", "", "```python", f"mlgen.{name}({signature})", "```", "", prose]
-    lines += ["", "| Parameter | Type | Description |", "| --- | --- | --- |"]
-    for parameter, of, default, text in described(item):
-        end = f" Default: `{default}`." if default and "Default" not in text else ""
-        lines.append(_row(f"`{parameter}`", cell(of), text + end))
-    lines += ["", f"**Returns** {cell(kind)}: {returns}", ""]
-    raised = entries.get("Raises", {})
-    lines += [f"**Raises** `{error}`: {_sentence(raised, error)}" for error in raised]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, f"- Returns `{kind}`: {returns}", ""])
 
 
-def klass(item, name):
-    """Return the section of a class."""
-    prose, _, _ = sections(item)
-    lines = [f"### {name}", "", _joined(prose), ""]
-    lines += ["| Field | Type | Default | Description |", "| --- | --- | --- | --- |"]
+def klass(item, name, seen):
+    """Return the section of a class. Fields as in a class that was seen are only named."""
+    lines, same = [f"### {name}", "", _joined(sections(item)[0]), ""], {}
+    values = item in VALUES
     for field, of, default, text in described(item):
-        lines.append(_row(f"`{field}`", cell(of), default and cell(default), text))
-    lines += [_row(f"`{field}`", cell(of), "", text) for field, of, text in properties(item)]
-    if rows := methods(item):
-        lines += ["", "| Method | Returns | Description |", "| --- | --- | --- |"]
-        lines += [_row(f"`{call}`", cell(of), text) for call, of, text in rows]
+        end = f" Default: `{default}`." if default and not values and "Default" not in text else ""
+        entry = _entry(field, of, text + end)
+        if seen.setdefault(entry, item) is item or len(text.split()) < 4:
+            lines += [entry] * ("Internal" not in text)
+        else:
+            same.setdefault(seen[entry].__name__, []).append(f"`{field}`")
+    lines += [_entry(field, of, text) for field, of, text in properties(item)]
+    lines += [f"- {', '.join(names)}: as in `{other}`" for other, names in same.items()]
+    lines += [_entry(call, of, text) for call, of, text in methods(item)]
     return "\n".join([*lines, ""])
+
+
+def _entry(name, of, text):
+    return f"- `{name}`: `{of}`. {text}"
 
 
 def python_page():
     """Return docs/reference/python.md."""
+    seen = {}
     return "\n".join(
         [
             INTRO,
             "## Functions\n",
             *map(function, FUNCTIONS),
             "## Classes\n",
-            *(klass(item, f"mlgen.{item.__name__}") for item in CLASSES),
+            *(klass(item, f"mlgen.{item.__name__}", seen) for item in CLASSES),
             "## Values in a result\n",
             "Functions return these. Do not create them yourself.\n",
-            *(klass(item, item.__name__) for item in VALUES),
+            *(klass(item, item.__name__, seen) for item in VALUES),
         ]
     )
