@@ -10,8 +10,8 @@ import mlgen
 from mlgen.objects.labels import COMPONENT, JOB
 
 WHO = {
-    "launcher": "launcher of MPI, Horovod or DeepSpeed",
-    "master": "master of ElasticDL",
+    "launcher": "launcher",
+    "master": "ElasticDL master",
     "supervisor": "supervisor",
 }
 """The table's name for the owner of a Role, by the Role's component."""
@@ -31,7 +31,7 @@ MANY = {
 """A job with more Jobs than a supervisor watches by name."""
 
 AT_END = ("`cleanPodPolicy: All`", "`ttlSecondsAfterFinished`")
-STEP, NOBODY = "step of Argo Workflows", "training, helpers, TensorBoard"
+STEP, NOBODY = "Argo step", "others"
 
 
 def table():
@@ -40,8 +40,9 @@ def table():
     lines = page.partition("\n## RBAC permissions\n")[2].partition("\n\n- ")[0].splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
     return [
-        (who, condition, (verb, resource, which))
-        for who, condition, resources, verbs, which, _ in cells[2:]
+        (who, condition, (verb, resource, "by name" if resources.endswith(" by name") else "all"))
+        for pod, resources, verbs in cells[2:]
+        for who, _, condition in [pod.partition(" with ")]
         for resource in re.findall("`([^`]+)`", resources)
         for verb in verbs.split(", ")
     ]

@@ -34,4 +34,4 @@ def test_a_row_has_the_version_that_is_built():
     for name, version in rows:
         (row,) = (row for row in ROWS if f"[{name}]" in row[0].lower())
 
-        assert version in row[1]
+        assert version in row[0]

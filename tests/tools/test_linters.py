@@ -22,16 +22,22 @@ from mlgen.kubernetes.versions import DEFAULT, SUPPORTED
 
 PAGE = DOCS / "guides/security.md"
 ADDED, FIELDS = "What mlgen adds", "What a job file can set"
-TOOLS = {"kube-score": 0, "checkov": 1, "conftest": 2}
+RULES = {
+    "kube-score": "(?:container|deployment|pod|service|statefulset)-.+",
+    "checkov": "CKV.+",
+    "conftest": "(?:cpu|memory|no|required)-.+",
+}
+"""The linters, each with a pattern of its rules."""
+
 POLICIES = Path(__file__).parent / "policies"
-"""The linters, each with its column in the tables."""
 
 
 def explained(heading, linter):
-    """Return the findings of a linter in the table below a heading."""
+    """Return the rules of a linter in the table below a heading."""
     (table,) = re.findall(rf"^### {heading}\n\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE)
-    cells = [line.split("|")[1 + TOOLS[linter]] for line in table.splitlines()[2:]]
-    return {name for cell in cells for name in re.findall(r"`(.+?)`", cell)}
+    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    rules = {name for cell in cells for name in re.findall(r"`(.+?)`", cell)}
+    return {name for name in rules if re.fullmatch(RULES[linter], name)}
 
 
 def kube_score(program, folder):
@@ -61,7 +67,7 @@ def conftest(program, folder):
     return {failure["msg"].partition(":")[0] for failure in failures}
 
 
-@pytest.fixture(params=[kube_score, checkov, conftest], ids=[*TOOLS])
+@pytest.fixture(params=[kube_score, checkov, conftest], ids=[*RULES])
 def linter(request, tool):
     """The name of a linter, and a function that returns its findings in a folder."""
     name = request.param.__name__.replace("_", "-")
