@@ -15,6 +15,7 @@ from mlgen.integrations.argo import Form, argo
 from mlgen.result import Options
 from mlgen.runtime import plan as runtime_plan
 from mlgen.runtime import step
+from mlgen.variants import workflow as workflow_variant
 
 COMMANDS = re.findall(
     r"^mlgen (argo job\.yaml[^|\n]*)",
@@ -414,6 +415,28 @@ def test_policies_that_the_workflow_overrides_are_warned_about(
 
     assert code == 0
     assert err == snapshot(extension_class=Message)
+
+
+IGNORED = """  runPolicy:
+    restartScope: All
+    avoidNodes: Required
+    forceDeleteAfterSeconds: 60
+    restartMode: InPlace
+    metricsPort: 9090
+    networkPolicy: {}
+    progress: {startSeconds: 60, stalledSeconds: 60, onStall: Restart}
+"""
+
+
+def test_ignored_policies_are_neither_in_the_plan_nor_in_the_program(tmp_path):
+    objects = {}
+    for policies in ("", IGNORED):
+        path = job_file(tmp_path, policies)
+        *_, config, workflow = load_all(run(path)[1])
+        objects[policies] = config["data"]["plan.json"], config["binaryData"], workflow
+
+    assert {*workflow_variant.IGNORED} <= {*re.findall(r"\w+(?=:)", IGNORED)}
+    assert objects[""] == objects[IGNORED]
 
 
 def test_template_warns_about_policies_of_the_workflow(tmp_path, monkeypatch, snapshot):
