@@ -67,7 +67,7 @@ def test_argo_lint_accepts_the_workflows_in_the_docs(environment, folder):
     documented = [item for block in blocks for item in workflows(yaml.safe_load(block))]
     put(folder, "docs", *documented)
 
-    assert len(documented) == 2
+    assert len(documented) == 1
     lint(folder, environment)
 
 
