@@ -121,7 +121,7 @@ def groups() -> frozenset[str]:
 def version_line() -> str:
     """Return a regular expression for a line with the apiVersion of a job, in YAML or JSON."""
     names = "|".join(map(re.escape, sorted(groups())))
-    return rf"""(?m)^(?:- |\{{ ?)?["']?apiVersion["']?\s*:\s*["']?(?:{names})/"""
+    return rf"""(?m)^(?: {{0,4}}- |\{{ ?)?["']?apiVersion["']?\s*:\s*["']?(?:{names})/"""
 
 
 def is_job_file(text: Text) -> bool:
