@@ -75,7 +75,7 @@ def test_the_placeholder_is_in_these_files_only(script):
         (f"uses: {OWNER}/mlgen/x@v1", "uses: Ada/a.b/x@v1"),
         (f"https://{OWNER}.github.io/mlgen/schema", "https://ada.github.io/a.b/schema"),
         (f"ghcr.io/{OWNER}/mlgen:1", "ghcr.io/ada/a.b:1"),
-        ("| OWNER | my-OWNER/mlgens", "| OWNER | my-OWNER/mlgens"),
+        (f"| OWNER | my-{OWNER}/mlgens", f"| OWNER | my-{OWNER}/mlgens"),
     ],
 )
 def test_addresses_are_filled_in(text, expected, script):
@@ -191,3 +191,11 @@ def test_the_workflow_runs_commands_that_exist(script):
         for name in installing
         for right, level in workflow["jobs"][name]["permissions"].items()
     }
+
+
+def test_the_hooks_of_this_repository_run_the_commands_of_ci():
+    makefile = (ROOT / ".ci/Makefile").read_text()
+    (lint,) = re.findall(r"^lint:\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    (repository,) = load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+
+    assert [hook["entry"] for hook in repository["hooks"]] == lint.replace("\t", "").splitlines()
