@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @click.option(
     "--skip-other-files",
     is_flag=True,
-    help="Skip FILES that contain no job, and templates such as those of Helm.",
+    help="Ignore FILES that contain no job, and templates of Helm charts.",
 )
 @rendering
 @supervisor
