@@ -17,10 +17,11 @@ START = 'runpy.run_module(next(iter(source.paths)), run_name="__main__", alter_s
 
 
 def plan(features=()):
-    """Return a plan in which these fields are set."""
-    from mlgen.runtime.plan import Plan  # not in the program: see runtime/archived.py
+    """Return a plan in which of FEATURES only these are set."""
+    from mlgen.objects.supervisor import FEATURES  # not in the program: see runtime/archived.py
+    from mlgen.runtime.plan import Plan
 
-    return Plan("a", ())._replace(**dict.fromkeys(features, True))
+    return Plan("a", ())._replace(**{name: name in features for name in FEATURES})
 
 
 def source(content):

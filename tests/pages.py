@@ -9,7 +9,7 @@ from functools import cache
 from support import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "argo/README.md", *sorted(DOCS.rglob("*.md"))]
 GENERATED = {
     DOCS / "reference/commands.md",
     DOCS / "reference/python.md",

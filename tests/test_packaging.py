@@ -12,6 +12,7 @@ from hatchling.builders.wheel import WheelBuilder
 from support import FIXTURES, ROOT
 
 from mlgen import build
+from mlgen.integrations.argo import installation
 
 
 @pytest.fixture(scope="module")
@@ -118,22 +119,35 @@ def test_no_text_installs_the_package_of_another_project():
     assert {} == {path: line for path, text in texts.items() for line in INSTALLS.findall(text)}
 
 
+@pytest.fixture
+def printed(installed, tmp_path):
+    """Function that returns what the installed program prints, in another folder."""
+
+    def printed(*words):
+        result = subprocess.run(
+            [sys.executable, "-m", "mlgen", *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(installed)},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=True,
+        )
+        return result.stdout
+
+    return printed
+
+
 @pytest.mark.slow
-def test_the_installed_program_renders_the_same_from_any_folder(installed, render, tmp_path):
+def test_the_installed_program_renders_the_same_from_any_folder(printed, render):
     fixture = FIXTURES[0]
-    expected = render(fixture)
 
-    result = subprocess.run(
-        [sys.executable, "-m", "mlgen", "render", fixture],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=True,
-    )
+    assert render(fixture) == printed("render", fixture)
 
-    assert expected == result.stdout
+
+@pytest.mark.slow
+def test_the_installed_program_prints_the_template_of_argo(printed):
+    assert installation("vision") == printed("argo", "--template", "-n", "vision")
 
 
 @pytest.mark.slow

@@ -106,7 +106,7 @@ EXITS = {
         of_file("argo"),
         of_list("argo"),
         from_stdin("argo", "-"),
-        of_file("argo", "--template"),
+        of_file("argo", "--step"),
         of_file("argo", "--no-workflow"),
         of_file("argo", "--cron", "@daily"),
     ],

@@ -14,6 +14,7 @@ from mlgen.cli._options import (
     files,
     for_gitops,
     no_config,
+    one_stdin,
     only_jobs,
     output,
     parsed,
@@ -40,6 +41,7 @@ from mlgen.cli._report import (
 )
 from mlgen.output.folder import changes, diff, update
 from mlgen.output.manifests import joined, next_steps
+from mlgen.problems import Place, Problem
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -180,15 +182,20 @@ def _say_what_is_next(result: "Printed", files: tuple[str, ...], output: str) ->
 
 
 @click.command("argo", cls=Command)
-@files
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=FILE, callback=parsed(one_stdin))
 @output
+@click.option(
+    "--template",
+    is_flag=True,
+    help="Print the WorkflowTemplate mlgen-train and the permissions of its step, without FILES.",
+)
 @click.option(
     "--cron",
     metavar="SCHEDULE",
     callback=parsed(schedule),
     help="Print a CronWorkflow that runs the jobs on this schedule, such as '0 2 * * 6'.",
 )
-@click.option("--template", is_flag=True, help="Print only the step, for your own Workflow.")
+@click.option("--step", is_flag=True, help="Print only the step, for your own Workflow.")
 @click.option("--no-workflow", is_flag=True, help="Omit the Workflow, so that no job starts.")
 @click.option(
     "--backoff-seconds",
@@ -216,8 +223,8 @@ def argo(
     files: tuple[str, ...],
     output: str,
     *,
-    cron: str | None,
     template: bool,
+    cron: str | None,
     no_workflow: bool,
     **values: Any,
 ) -> None:
@@ -230,24 +237,37 @@ def argo(
 
     \b
     Examples:
-      mlgen argo job.yaml | kubectl create -f -
+      mlgen argo --template -n vision | kubectl apply --server-side -f -  # once per namespace
+      mlgen argo job.yaml -n vision | kubectl apply --server-side -f -
       mlgen argo job.yaml --cron '0 2 * * 6'          # Saturdays at 2:00
-      mlgen argo job.yaml --template                  # a step for your own Workflow
+      mlgen argo job.yaml --step                      # a step for your own Workflow
       mlgen argo job.yaml --backoff-seconds 30
       mlgen argo job.yaml --matrix 'args.lr=[1e-4, 1e-5, 1e-6]' --parallelism 2
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
-    from mlgen.integrations.argo import Form, argo
+    from mlgen.integrations.argo import Form, argo, installation
 
-    if sum((cron is not None, template, no_workflow)) > 1:
-        raise click.UsageError("--cron, --template and --no-workflow are mutually exclusive")
+    step = values.pop("step")
+    if sum((template, cron is not None, step, no_workflow)) > 1:
+        forms = "--template, --cron, --step and --no-workflow"
+        raise click.UsageError(f"{forms} are mutually exclusive")
     steps = ("backoff_seconds", "parallelism", "fail_fast")
     more = {name: values.pop(name) for name in steps}
-    if (template or no_workflow) and (more["parallelism"] or more["fail_fast"]):
+    if not files:
+        if not template:
+            raise click.UsageError("Missing argument 'FILE...'.")
+        if any(value is not None and value is not False for value in more.values()):
+            raise click.UsageError("--template has no other options than --namespace and --output")
+        config = site()
+        write(output, installation(values["namespace"] or (config and config.namespace)))
+        return
+    if template:
+        message, place = "its old name --template is deprecated", Place("--step", 0)
+        report([Problem((), message, "deprecated", "write --step", warning=True, place=place)])
+    if (step or template or no_workflow) and (more["parallelism"] or more["fail_fast"]):
         raise click.UsageError(
-            "--parallelism and --fail-fast apply to a Workflow,"
-            " which --template and --no-workflow omit"
+            "--parallelism and --fail-fast apply to a Workflow, which --step and --no-workflow omit"
         )
-    form = Form(schedule=cron, step=template, workflow=not no_workflow, **more)
+    form = Form(schedule=cron, step=step or template, workflow=not no_workflow, **more)
     refuse_inputs([output], files)
     options = Options(**values, workflow=True)
     write(output, with_warnings(lambda: argo(read(files), options, form)).parts)

@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 
 @click.command("validate", cls=Command)
 @files
+@click.option(
+    "--skip-other-files",
+    is_flag=True,
+    help="Ignore FILES that contain no job, and templates of Helm charts.",
+)
 @rendering
 @supervisor
 @only_jobs
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
 @as_jobset
 @for_gitops
 @reporting
-def validate(files: tuple[str, ...], **values: Any) -> None:
+def validate(files: tuple[str, ...], *, skip_other_files: bool, **values: Any) -> None:
     """Validate the jobs in FILES without printing manifests.
 
     Run the same checks as mlgen render. Print one line per valid job, and all problems of the
@@ -63,11 +68,23 @@ def validate(files: tuple[str, ...], **values: Any) -> None:
       mlgen validate jobs/ --problems github          # in a pull request
       mlgen validate jobs/ --kube-version 1.31        # before a cluster upgrade
     """  # noqa: D301 - click expects the character U+0008, not an escaped backslash
+    if skip_other_files:
+        files = tuple(file for file in files if not _is_other(file))
     result = printed(files, values, "verdict")
     findings(result.texts())
     report(result.walk.problems)
     if result.walk.has_errors:
         sys.exit(1)
+
+
+def _is_other(file: str) -> bool:
+    """Return whether a file contains no job. Folders and files that cannot be read may have one."""
+    from mlgen import dialects
+    from mlgen.documents.files import texts
+
+    if file == "-" or Path(file).is_dir():
+        return False
+    return not any(text.problem or dialects.is_job_file(text) for text in texts((file,)))
 
 
 @click.command("show", cls=Command)

@@ -51,6 +51,9 @@ MERGED_GROUPS = ("trainer.kubeflow.org",)
 HEADLESS = re.compile(r"""\bclusterIP["']?\s*:\s*["']?None\b""")
 """A headless Service in a text. A job renders a Service of its own name."""
 
+TEMPLATE = re.compile(r"(?m)^[ \t]*\{\{|[:-][ \t]+\{\{")
+"""An expression of a template, such as `{{ .Values.image }}`, where YAML has a value."""
+
 WRAPPERS = {("workload.codeflare.dev/v1beta2", "AppWrapper"): ""}
 """The objects that contain other objects."""
 
@@ -112,6 +115,25 @@ def editor_schema(name: str, kube_version: "KubeVersion") -> dict[str, Any]:
 def groups() -> frozenset[str]:
     """Return every API group of a kind of job. Unknown kinds in them may be misspelled jobs."""
     return frozenset([*_own_groups(), *(group_of(version) for version, _ in _known())])
+
+
+@cache
+def version_line() -> str:
+    """Return a regular expression for a line with the apiVersion of a job, in YAML or JSON."""
+    names = "|".join(map(re.escape, sorted(groups())))
+    return rf"""(?m)^(?: {{0,4}}- |\{{ ?)?["']?apiVersion["']?\s*:\s*["']?(?:{names})/"""
+
+
+def is_job_file(text: Text) -> bool:
+    """Return whether a text contains a job, and is not a template such as those of Helm."""
+    if not re.search(version_line(), text.text):
+        return False
+    if not TEMPLATE.search(text.text):
+        return True
+    problems = [
+        each.problems if isinstance(each, Document) else each for each in read_documents(text)
+    ]
+    return all(problem.code != "not-yaml" for problem in chain(*problems))
 
 
 @cache

@@ -10,6 +10,7 @@ escalation prevention and bootstrapping"), and TensorBoard, which keeps running 
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -28,11 +29,15 @@ from mlgen.output.yaml import START, yaml_text
 from mlgen.pipeline import Walk
 from mlgen.printing import Printed
 from mlgen.problems import Collector, Problem
+from mlgen.resources import folder
 from mlgen.result import Options, Rendered
 from mlgen.variants import matrix
 
 TEMPLATE = {"name": "mlgen-train", "template": "train"}
 SERVICE_ACCOUNT = "mlgen-train"
+
+INSTALLED = ("rbac.yaml", "workflow-template.yaml")
+"""The files in `argo/` with objects that are installed once per namespace."""
 
 FILE = "manifests.yaml"
 """The ConfigMap's key with the manifests. `mlgen/runtime/step.py` reads it."""
@@ -103,6 +108,14 @@ def argo(texts: Iterable[Text], options: Options, form: Form) -> Manifests:
     Collector(walk.problems).raise_errors()
     output = iter([yaml_text([steps]).removeprefix(START)]) if form.step else printed.texts()
     return Manifests(output, tuple(walk.problems))
+
+
+def installation(namespace: str | None) -> str:
+    """Return the objects in `argo/`, in a namespace if it is not None."""
+    text = "---\n".join((folder("argo") / name).read_text(encoding="utf-8") for name in INSTALLED)
+    if namespace is None:
+        return text
+    return re.sub("^metadata:$", f'metadata:\n  namespace: "{namespace}"', text, flags=re.MULTILINE)
 
 
 def _is_applied_by_step(item: Object) -> bool:

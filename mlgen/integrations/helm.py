@@ -193,11 +193,9 @@ def _patterns() -> tuple[re.Pattern[bytes], ...]:
     """
     groups = "|".join(map(re.escape, sorted(dialects.groups())))
     kinds = "|".join(sorted({KIND, *(kind for _, kind in dialects.kinds())}))
-    version = rf"""apiVersion["']?\s*:\s*["']?(?:{groups})/"""
     any_job = rf"(?:{groups})/|\\[xuU/\r\n]"
-    kind = rf"""kind["']?[ \t]*:[ \t]*["']?(?:{kinds})\b"""
-    line = """(?m)^["']?"""
-    return tuple(re.compile(text.encode()) for text in (any_job, line + version, line + kind))
+    kind = rf"""(?m)^["']?kind["']?[ \t]*:[ \t]*["']?(?:{kinds})\b"""
+    return tuple(re.compile(text.encode()) for text in (any_job, dialects.version_line(), kind))
 
 
 def _is_job(document: Document | list[Problem], chunk: bytes) -> bool:

@@ -51,7 +51,12 @@ if TYPE_CHECKING:
 RUNTIME = PACKAGE / "runtime"
 PATH = "mlgen/runtime"
 
-FEATURES = {"port": ("server",), "in_place": ("gate", "in_place"), "progress": ("reports", "stall")}
+FEATURES = {
+    "port": ("server",),
+    "in_place": ("gate", "in_place"),
+    "progress": ("reports", "stall"),
+    "keep_last_log": ("last_log",),
+}
 """The modules that are imported only if a field of the plan is set."""
 
 FILE = "supervisor.pyz"
@@ -129,7 +134,7 @@ def plan(
         restart_scope=scope,
         backoff_limit=policy.retries if restarts else 0,
         avoid_nodes=_avoid_nodes(policy, kube_version) if restarts else "",
-        force_delete_seconds=0 if job.workflow else policy.force_delete_after_seconds or 0,
+        force_delete_seconds=policy.force_delete_after_seconds or 0,
         deadline_seconds=policy.active_deadline_seconds,
         ttl_seconds=policy.ttl_seconds_after_finished,
         crashes=limits.crashes,
@@ -146,8 +151,7 @@ def plan(
         first_report_seconds=progress.start_seconds or 0,
         stalled_seconds=progress.stalled_seconds or 0,
         restart_stalled=progress.on_stall == "Restart",
-        # The Role of a workflow's step is the same for all jobs.
-        keep_last_log=policy.keep_last_log and not job.workflow,
+        keep_last_log=policy.keep_last_log,
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mlgen.runtime import gang, last_log
+from mlgen.runtime import gang
 from mlgen.runtime import status as job_status
 from mlgen.runtime.answers import RECORD, Object
 from mlgen.runtime.cluster import (
@@ -104,7 +104,7 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
     state = advance(plan, seen, known, now)
     changed = job_status.changes(plan, seen, state, now)
     if changed:
-        return Decision(status=changed, log=last_log.needed(plan, seen, known, state))
+        return Decision(status=changed, log=_log(plan, seen, known, state))
     if state.phase == "Ended":
         return _clean(plan, seen, state, now)
     actions, suspends = [], state.phase in ("Stopping", "BackingOff") and not state.in_place
@@ -130,6 +130,15 @@ def decide(plan: Plan, seen: Seen, now: float) -> Decision:
 
         times += stall.wake(plan, seen, state, now)
     return Decision(actions=tuple(actions), wake=min(times, default=None))
+
+
+def _log(plan: Plan, seen: Seen, known: State, state: State) -> LastLog | None:
+    """Return the log to keep in the status; None if there is none."""
+    if not plan.keep_last_log:
+        return None
+    from mlgen.runtime import last_log
+
+    return last_log.needed(plan, seen, known, state)
 
 
 def _known(plan: Plan, seen: Seen) -> State:

@@ -56,7 +56,7 @@ def needed(plan: Plan, seen: Seen, before: State, state: State) -> LastLog | Non
         before: the stored state.
         state: the next state.
     """
-    if not plan.keep_last_log or before.phase == "Ended":
+    if before.phase == "Ended":
         return None
     known, found = before.cause, state.cause
     if state.phase == "Ended" and state.code and not found:

@@ -22,7 +22,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlgen.runtime import api, last_log, plan, status
+from mlgen.runtime import api, plan, status
 from mlgen.runtime.answers import SET, ApiError, Object
 from mlgen.runtime.api import CONFLICT, GROUPS, NOT_FOUND, REFUSED, log_line
 from mlgen.runtime.cluster import (
@@ -218,6 +218,8 @@ class Supervisor:
         Each log is read once, and its loss must not delay a restart. So an error is not retried.
         """
         if log and log != self._kept[0]:
+            from mlgen.runtime import last_log
+
             self._kept = log, {}
             try:
                 answer = self._client.log(log.pod, **log.query)

@@ -44,7 +44,9 @@ class Workflow(Target):
             *_conflicting_restarts(topology),
             *_ignored_policies(topology),
         )
-        return topology._replace(roles=tuple(roles), problems=problems)
+        policy = topology.job.run_policy._replace(**UNUSED)
+        job = topology.job._replace(run_policy=policy)
+        return topology._replace(job=job, roles=tuple(roles), problems=problems)
 
 
 def _own_limit(role: Role) -> str | None:
@@ -123,3 +125,14 @@ IGNORED = {
     ),
 }
 """Fields of `runPolicy` that a workflow ignores: why, and the hint."""
+
+UNUSED: dict[str, Any] = {
+    "avoid_nodes": None,
+    "force_delete_after_seconds": None,
+    "restart_mode": "Recreate",
+    "metrics_port": None,
+    "network_policy": None,
+    "progress": None,
+    "keep_last_log": False,  # the Role of the step is the same for all jobs
+}
+"""The policies that a step does not have, so its program omits their modules."""

@@ -348,7 +348,7 @@ def test_a_step_of_a_users_workflow_has_that_workflows_settings(run):
     """mlgen cannot set fields of a Workflow that it does not print."""
     words = [str(ROOT / "fixtures/tensorflow-ps.yaml"), "--set=spec.helpers.priorityClassName=low"]
 
-    code, _, err = run("argo", "--template", *words)
+    code, _, err = run("argo", "--step", *words)
 
     assert 0 == code
     assert "spec.helpers.priorityClassName: does not apply to the pods of the step" in err

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from click.testing import CliRunner
 from jsonschema import Draft7Validator
-from support import FIXTURES, ROOT, load, load_all, without_totals
+from support import BERT, FIXTURES, ROOT, load, load_all, without_totals
 
 from mlgen import __version__, frameworks
 from mlgen.cli import COMMANDS, MEANT, main
@@ -455,6 +455,55 @@ def test_a_suspended_job_has_a_suspended_supervisor():
     found = [item["spec"] for item in load_all(out) if item["kind"] == "Job"]
 
     assert [True] * 3 == [spec.get("suspend") for spec in found]
+
+
+LISTED = "apiVersion: mlgen.dev/v1alpha1\n    kind: TrainingJob\n    metadata: {name: a}"
+
+OTHERS = {
+    "template.yaml": f"{BERT}  volumes: {{{{ .Values.volumes }}}}\n",
+    "map.yaml": "kind: ConfigMap\n{{- if .Values.x }}\ndata: {}\n{{- end }}\n",
+    "compose.yml": "services: {web: {image: nginx}}\n",
+    "empty.yaml": "",
+    "list.yaml": "- a\n",
+    "mkdocs.yml": "nav: [a]\nindent:\n  apiVersion: mlgen.dev/v1alpha1\n",
+    "service.yaml": "apiVersion: v1\nkind: Service\nmetadata: {labels: {mlgen.dev/job: a}}\n",
+    "kustomization.yaml": "kind: Kustomization\nresources: [a.yaml]\n",
+    "tagged.yaml": "a: !Ref b\n",
+}
+"""YAML files of a repository that contain no job, or only a template of one."""
+
+
+def test_validate_skips_other_files(tmp_path):
+    for name, text in OTHERS.items():
+        (tmp_path / name).write_text(text)
+    paths = [tmp_path / name for name in OTHERS]
+
+    assert run("validate", "--skip-other-files", *paths) == (0, "", "")
+    assert run("validate", "--skip-other-files", *paths, BAD) == run("validate", BAD)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("apiVersion: mlgen.dev/v1alpha1\nkind: TrainJob\n", "unknown-kind"),
+        (f"{BERT}  command: ['{{{{ a }}}}']\n   b: c\n", "not-yaml"),
+        (f"{BERT}  x: |\n    {{{{ a }}}}\n", "unknown-field"),
+        ('{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}', "missing-field"),
+        (f"apiVersion: v1\nkind: List\nitems:\n  - {LISTED}\n", "missing-field"),
+    ],
+)
+def test_validate_skips_no_file_with_a_job(text, problem, tmp_path):
+    (tmp_path / "job.yaml").write_text(text)
+
+    for path in (tmp_path / "job.yaml", tmp_path):
+        status, out, _ = run("validate", "--skip-other-files", path)
+        assert (status, True) == (1, f"[{problem}]" in out), out
+
+
+def test_validate_skips_no_file_that_cannot_be_read(tmp_path):
+    status, out, _ = run("validate", "--skip-other-files", tmp_path / "missing.yaml")
+
+    assert (status, True) == (1, "[unreadable]" in out)
 
 
 def test_validate_reports_the_same_problems_as_render():

@@ -176,7 +176,7 @@ ORDER = ["Created", "Restarting", "Running", "Succeeded", "Failed"]
 
 @pytest.fixture(scope="module")
 def workflows(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount a folder
-    shared_namespace.kubectl("apply", "-k", str(ROOT / "argo"))
+    shared_namespace.kubectl("apply", "--server-side", "-k", str(ROOT / "argo"))
     created = Workflows(shared_namespace, tmp_path_factory.mktemp("state"))
     start(created)
     return created
@@ -254,6 +254,13 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: bare}
 subjects: [{kind: ServiceAccount, name: bare}]
 """
 """The permissions that Argo and the status need, except the permissions on Jobs."""
+
+
+def test_the_command_prints_the_objects_of_the_folder(workflows):
+    namespace = workflows.namespace
+    template = namespace.mlgen("argo", "--template", "-n", namespace.name)
+
+    assert not namespace.kubectl("diff", "--server-side", "-f", "-", stdin=template)
 
 
 def test_argo_lint_accepts_the_template_and_the_examples(environment):

@@ -33,7 +33,7 @@ def missing(name):
         yield f"a title that is one word: {framework.title!r}"
     if not re.fullmatch(r"[A-Z].*\.", framework.summary):
         yield f"a summary that is a sentence: {framework.summary!r}"
-    if f"| `{name}` |" not in TABLE:
+    if f"| [`{name}`]({name}.md) |" not in TABLE:
         yield f"a row for `{name}` in the table of docs/frameworks/index.md"
     if not (ROOT / f"docs/frameworks/{name}.md").exists():
         yield f"a page docs/frameworks/{name}.md"

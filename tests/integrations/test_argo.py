@@ -15,6 +15,7 @@ from mlgen.integrations.argo import Form, argo
 from mlgen.result import Options
 from mlgen.runtime import plan as runtime_plan
 from mlgen.runtime import step
+from mlgen.variants import workflow as workflow_variant
 
 COMMANDS = re.findall(
     r"^mlgen (argo job\.yaml[^|\n]*)",
@@ -85,7 +86,7 @@ CASES = {
     "mpi-kubectl-exec": [],  # permissions of the launcher, which the step cannot grant
     "tensorflow-tensorboard": ["--no-workflow"],
     "generic-actors": ["--cron", "0 2 * * 6"],  # suspended, with a time to live
-    "pytorch-ranks": ["--template"],  # its own exit codes
+    "pytorch-ranks": ["--step"],  # its own exit codes
 }
 
 
@@ -110,7 +111,7 @@ def test_a_schedule_runs_all_combinations_of_a_matrix():
 
 def test_combinations_with_other_parameters_are_items_with_these():
     matrix = "spec.runPolicy.backoffLimit=[1, 2]"
-    words = ["fixtures/pytorch-torchrun.yaml", "--matrix", matrix, "--template"]
+    words = ["fixtures/pytorch-torchrun.yaml", "--matrix", matrix, "--step"]
 
     (step,) = load(run(*words)[1])
 
@@ -148,7 +149,7 @@ def test_options_of_a_matrix_without_one_are_a_warning():
 
     assert code == 0
     assert "--parallelism and --fail-fast have no effect" in err
-    assert run("fixtures/matrix/pytorch.yaml", "--template", "--fail-fast")[0] == 2
+    assert run("fixtures/matrix/pytorch.yaml", "--step", "--fail-fast")[0] == 2
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -308,7 +309,7 @@ def test_any_exit_code_restarts_the_job_unless_the_job_file_says_otherwise(tmp_p
 
 
 def test_the_first_back_off_becomes_a_parameter():
-    _, text, _ = run("fixtures/jax.yaml", "--backoff-seconds", 30, "--template")
+    _, text, _ = run("fixtures/jax.yaml", "--backoff-seconds", 30, "--step")
     (step,) = load(text)
     given = {p["name"]: p["value"] for p in step["arguments"]["parameters"]}
 
@@ -341,7 +342,7 @@ def test_several_jobs_and_another_object(tmp_path):
 
 
 def test_template_prints_the_steps_of_all_jobs_as_one_list():
-    _, text, _ = run("fixtures/pytorch-static.yaml", "fixtures/jax.yaml", "--template")
+    _, text, _ = run("fixtures/pytorch-static.yaml", "fixtures/jax.yaml", "--step")
 
     assert ["bert", "t5x"] == [step["name"] for step in load(text)]
     assert not text.startswith("---")
@@ -416,10 +417,32 @@ def test_policies_that_the_workflow_overrides_are_warned_about(
     assert err == snapshot(extension_class=Message)
 
 
-def test_template_warns_about_policies_of_the_workflow(tmp_path, monkeypatch, snapshot):
+IGNORED = """  runPolicy:
+    restartScope: All
+    avoidNodes: Required
+    forceDeleteAfterSeconds: 60
+    restartMode: InPlace
+    metricsPort: 9090
+    networkPolicy: {}
+    progress: {startSeconds: 60, stalledSeconds: 60, onStall: Restart}
+"""
+
+
+def test_ignored_policies_are_neither_in_the_plan_nor_in_the_program(tmp_path):
+    objects = {}
+    for policies in ("", IGNORED):
+        path = job_file(tmp_path, policies)
+        *_, config, workflow = load_all(run(path)[1])
+        objects[policies] = config["data"]["plan.json"], config["binaryData"], workflow
+
+    assert {*workflow_variant.IGNORED} <= {*re.findall(r"\w+(?=:)", IGNORED)}
+    assert objects[""] == objects[IGNORED]
+
+
+def test_a_step_warns_about_policies_of_the_workflow(tmp_path, monkeypatch, snapshot):
     monkeypatch.chdir(tmp_path)
     spec = "  runPolicy: {suspend: true, ttlSecondsAfterFinished: 60}\n"
-    _, _, err = run(job_file(tmp_path, spec).name, "--template")
+    _, _, err = run(job_file(tmp_path, spec).name, "--step")
 
     assert err == snapshot(extension_class=Message)
 
@@ -449,16 +472,50 @@ def test_an_invalid_schedule_is_rejected(schedule):
 @pytest.mark.parametrize(
     "options",
     [
-        ["--cron", "@daily", "--template"],
+        ["--cron", "@daily", "--step"],
         ["--cron", "@daily", "--no-workflow"],
-        ["--template", "--no-workflow"],
+        ["--step", "--no-workflow"],
+        ["--step", "--template"],
     ],
 )
-def test_cron_template_and_no_workflow_are_mutually_exclusive(options):
+def test_the_options_that_choose_the_output_are_mutually_exclusive(options):
     code, _, err = run("fixtures/jax.yaml", *options)
 
     assert code == 2
-    assert "--cron, --template and --no-workflow are mutually exclusive" in err
+    assert "--template, --cron, --step and --no-workflow are mutually exclusive" in err
+
+
+def test_template_prints_the_objects_that_kustomize_builds_from_the_folder():
+    names = load((ROOT / "argo/kustomization.yaml").read_text())["resources"]
+    expected = [item for name in names for item in load_all((ROOT / "argo" / name).read_text())]
+
+    code, text, err = run("--template")
+
+    assert (code, load_all(text), err) == (0, expected, "")
+
+
+def test_template_sets_the_namespace_of_the_option_or_of_the_site(tmp_path, monkeypatch):
+    plain = load_all(run("--template")[1])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlgen.toml").write_text('namespace = "site"\n')
+
+    for words, namespace in ([], "site"), (["-n", "null"], "null"), (["--no-config"], None):
+        own = {} if namespace is None else {"namespace": namespace}
+        expected = [item | {"metadata": item["metadata"] | own} for item in plain]
+        assert load_all(run("--template", *words)[1]) == expected
+
+
+def test_template_without_files_has_no_options_of_jobs():
+    assert run("--template", "--backoff-seconds", 0)[0] == 2
+    code, _, err = run()
+    assert (2, True) == (code, "Missing argument 'FILE...'" in err)
+
+
+def test_template_with_files_is_the_old_name_of_step():
+    code, text, err = run("fixtures/jax.yaml", "--template")
+
+    assert (code, text) == run("fixtures/jax.yaml", "--step")[:2]
+    assert "--step: warning: its old name --template is deprecated; write --step" in err
 
 
 def test_a_config_map_too_large_for_kubectl_apply_is_warned_about(tmp_path, monkeypatch):

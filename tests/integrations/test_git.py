@@ -99,11 +99,16 @@ def action(call):
     return action
 
 
-def test_the_hook_for_job_files_runs_on_files_named_mlgen_yaml():
-    pattern = HOOKS["mlgen-validate"]["files"]
-    files = ["a.mlgen.yaml", "b/c.mlgen.yml", "a.yaml", "mlgen.yaml", "a.mlgen.yaml.orig"]
+def test_the_hook_for_job_files_reads_those_of_init(hook, call, repository):
+    assert call("mlgen", "init", "pytorch", "--image=example/bert:2")[0] == 0
+    (repository / "compose.yml").write_text("services: {web: {image: nginx}}\n")
+    assert (0, "") == hook("mlgen-validate", "job.yaml", "compose.yml")
 
-    assert files[:2] == [name for name in files if re.search(pattern, name)]
+    file = repository / "job.yaml"
+    file.write_text(file.read_text().replace("  worker:", "  workers:"))
+    status, output = hook("mlgen-validate", "job.yaml")
+    assert status == 1
+    assert 'unknown role "workers"' in output
 
 
 def test_the_hook_for_job_files_reports_an_invalid_one(hook):

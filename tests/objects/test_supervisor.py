@@ -455,10 +455,6 @@ def test_it_may_read_logs_unless_the_user_does_not_want_them_in_the_status(keeps
     assert document.get("keepLastLog", True) == keeps
 
 
-def test_the_step_of_a_workflow_reads_no_logs_because_its_role_is_the_same_for_all_jobs():
-    assert not plan(topology(*GANG, supervised=True, workflow=True), []).keep_last_log
-
-
 def test_it_may_also_patch_and_delete_what_it_gives_a_time_to_live():
     job = Workload("Job", "a-worker", "worker")
     _, services, *_ = rules(

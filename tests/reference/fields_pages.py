@@ -2,6 +2,7 @@
 
 from itertools import groupby
 from operator import attrgetter
+from textwrap import dedent
 from typing import NamedTuple
 
 from reference.markdown import anchor, cell, filled, markdown
@@ -9,7 +10,7 @@ from reference.markdown import anchor, cell, filled, markdown
 from mlgen.jobfile.schema import meanings
 from mlgen.reference import fields
 from mlgen.reference.fields import Field
-from mlgen.reference.pages import example, facts
+from mlgen.reference.pages import MORE_ROLES, example, facts
 
 
 class Group(NamedTuple):
@@ -108,7 +109,14 @@ def fields_pages():
 
 def framework_block(name):
     """Return the generated part of the page of a framework."""
-    return _filled("framework.md", known=facts(name), options=fields.options(name))
+    known = facts(name)
+    return _filled(
+        "framework.md",
+        known=known,
+        spec=dedent(known.example.partition("\nspec:\n")[2]),
+        settings={key: known.settings[key] for key in ("", MORE_ROLES) if key in known.settings},
+        options=fields.options(name),
+    )
 
 
 def _filled(template, **values):

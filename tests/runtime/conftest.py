@@ -27,7 +27,7 @@ def only_modules_of_the_archive(monkeypatch):
         is_own = name.startswith(PACKAGE) and caller.f_globals["__name__"].startswith(PACKAGE)
         if is_own and caller.f_code.co_name != "<module>":
             values = caller.f_locals
-            plan = values["plan"] if "plan" in values else values["job"]
+            plan = values.get("plan") or values.get("job") or values["self"]._plan  # noqa: SLF001
             wanted = fromlist if name == PACKAGE else [name.rpartition(".")[2]]
             for each in wanted:
                 if each not in modules(plan):

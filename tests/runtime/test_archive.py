@@ -119,16 +119,20 @@ def test_each_archive_can_import_all_its_modules(python, written, used, step):
 @pytest.mark.parametrize("used", SETS, ids="-".join)
 def test_an_archive_has_the_features_of_its_plan_alone(used):
     every = {path.stem for path in (ROOT / "mlgen/runtime").glob("[!_]*.py")}
-    without = {"gate", "in_place", "progress", "reports", "server", "stall", "step", "attempt"}
+    of_step = {"step", "attempt"}
     needed = {
         "port": {"server"},
         "in_place": {"gate", "in_place"},
         "progress": {"progress", "reports", "server", "stall"},
+        "keep_last_log": {"last_log"},
     }
+    always = every.difference(of_step, *needed.values())
+    plan = archives.plan(used)
 
-    found = archives.modules(archive(archives.plan(used)))
+    found, step = archives.modules(archive(plan)), archives.modules(archive(plan, step=True))
 
-    assert found == (every - without).union(*(needed[name] for name in used))
+    assert found == always.union(*(needed[name] for name in used))
+    assert step == found | of_step
 
 
 STEP = {"WORKFLOW": "w", "WORKFLOW_UID": "u", "NODE": "n", "RETRIES": "0"}
@@ -190,16 +194,30 @@ def test_the_tests_of_the_program_pass_with_the_archive(version, written, tmp_pa
     subprocess.run([program, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv/bin/python"
     subprocess.run([python, "-m", "pip", "install", "-q", *LIBRARIES], check=True)
-    tests = ROOT / "tests"
-    files = [file for file in (tests / "runtime").glob("test_*.py") if file.stem != "test_archive"]
+    files = [file for file in TESTS.glob("runtime/test_*.py") if file.stem != "test_archive"]
+
+    assert_pass_with(path, python, "-n", "2", *files)
+
+
+def test_the_tests_of_the_step_pass_with_the_modules_of_its_archive_alone(written):
+    path = written(step=True)
+
+    assert_pass_with(path, sys.executable, "-n", "0", TESTS / "runtime/test_step.py")
+
+
+TESTS = ROOT / "tests"
+
+
+def assert_pass_with(path, python, *words):
+    """Assert that tests pass with the modules in an archive, and with no other ones of mlgen."""
     plugins = ["-p", "runtime.archived", "-p", "no:cacheprovider", "--noconftest"]
-    options = ["-c", os.devnull, "--rootdir", tests, "--import-mode=importlib", "-k", OTHERS]
+    options = ["-c", os.devnull, "--rootdir", TESTS, "--import-mode=importlib", "-k", OTHERS]
     options += ["-m", "not slow and not pythons"]
-    env = {**os.environ, "MLGEN_ARCHIVE": str(path), "PYTHONPATH": str(tests)}
-    command = [python, "-m", "pytest", "-q", "-n", "2", *plugins, *options, *files]
+    env = {**os.environ, "MLGEN_ARCHIVE": str(path), "PYTHONPATH": str(TESTS)}
+    command = [python, "-m", "pytest", "-q", *plugins, *options, *words]
 
     done = subprocess.run(
-        command, check=False, cwd=tmp_path, env=env, capture_output=True, text=True
+        command, check=False, cwd=path.parent, env=env, capture_output=True, text=True
     )
 
     assert (done.returncode, " passed" in done.stdout) == (0, True), done.stdout

@@ -40,6 +40,7 @@ PLAN = Plan(
     objects=(("Service", "mnist"),),
     crashes=5,
     backoff_limit=3,
+    keep_last_log=False,
 )
 
 

@@ -1,4 +1,4 @@
-"""A private cluster with the Argo Workflows that `build` makes."""
+"""A private cluster for each version of Argo Workflows that `build` makes."""
 
 import shutil
 import subprocess
@@ -9,43 +9,47 @@ from parts.private import private
 from parts.programs import CLUSTER, HOME, SHARED, MissingError
 from parts.skips import available
 
-PROGRAMS = HOME / "bin/argo-3.7.18"
-IMAGE = "mlgen.test/argoexec:3.7.18"
+VERSIONS = ("3.6.7", "3.7.18")
 
-CONTROLLER = f"""#!/bin/sh
+CONTROLLER = """#!/bin/sh
 until kubectl get workflows -A >/dev/null 2>&1; do sleep 1; done
-exec {PROGRAMS}/workflow-controller "$@" --executor-image {IMAGE}
+exec {programs}/workflow-controller "$@" --executor-image {image}
 """
 """It exits if its resources are not served yet. The last `--executor-image` takes effect."""
 
 IMPORT = f"""
-python3 {SHARED}/cluster/image.py "$1" --tag {IMAGE} --entrypoint argoexec |
+python3 {SHARED}/cluster/image.py "$1" --tag "$2" --entrypoint argoexec |
   ctr -a /run/mlgen-cluster/containerd.sock -n k8s.io images import -
 """
 
 
-@pytest.fixture(scope="session")
-def programs():
-    """The folder with workflow-controller, argoexec and argo."""
+@pytest.fixture(scope="session", params=VERSIONS)
+def programs(request):
+    """The folder with workflow-controller, argoexec and argo of a version."""
 
     def find():
-        if not (PROGRAMS / "argo").exists():
-            raise MissingError(f"there is no Argo 3.7.18; {Path(__file__).parent}/build builds it")
-        return PROGRAMS
+        folder = HOME / f"bin/argo-{request.param}"
+        if not (folder / "argo").exists():
+            builds = f"{Path(__file__).parent}/build {request.param}"
+            raise MissingError(f"there is no Argo {request.param}; {builds} builds it")
+        return folder
 
     return available(find)
 
 
 @pytest.fixture(scope="session")
 def cluster(programs, started, tmp_path_factory):
-    """A cluster with this version of the controller, the executor and the command `argo`."""
+    """A cluster with this version of the controller, its resources, the executor and `argo`."""
     folder = tmp_path_factory.mktemp("argo")
     controller, root = folder / "workflow-controller", folder / "root"
-    controller.write_text(CONTROLLER)
+    image = f"mlgen.test/argoexec:{programs.name.removeprefix('argo-')}"
+    controller.write_text(CONTROLLER.format(programs=programs, image=image))
     controller.chmod(0o755)
     shutil.copytree(CLUSTER / "images/argoexec", root, symlinks=True)
     shutil.copy(programs / "argoexec", root / "bin/argoexec")
     own = {"workflow-controller": controller, "argo": programs / "argo"}
     created = started(private(programs=own))
-    created.run("sh", "-c", IMPORT, "import", root, stdout=subprocess.DEVNULL)
+    created.run("sh", "-c", IMPORT, "import", root, image, stdout=subprocess.DEVNULL)
+    crds = HOME / programs.name / "manifests/base/crds/full"
+    created.run("kubectl", "apply", "--server-side", "--force-conflicts", "-k", crds)
     return created

@@ -1,4 +1,4 @@
-"""The tests of the Argo step in tests/cluster pass with a newer Argo Workflows."""
+"""The tests of the Argo step in tests/cluster pass with other versions of Argo Workflows."""
 
 import subprocess
 import sys
