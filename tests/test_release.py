@@ -113,11 +113,16 @@ def test_an_empty_heading_for_the_next_changes_is_no_problem(script):
 
 def test_links_of_the_notes_lead_to_the_tag(script):
     text = "[a](docs/a.md#b), ![c](docs/c.svg), [d](https://example.com), [e](#f)"
+    html = '<img src="docs/g.png"><a href="docs/h.md"><a href="#i">'
 
     assert script.absolute(text, "ada/mlgen") == (
         f"[a](https://github.com/ada/mlgen/blob/v{__version__}/docs/a.md#b),"
         f" ![c](https://raw.githubusercontent.com/ada/mlgen/v{__version__}/docs/c.svg),"
         " [d](https://example.com), [e](#f)"
+    )
+    assert script.absolute(html, "ada/mlgen") == (
+        f'<img src="https://raw.githubusercontent.com/ada/mlgen/v{__version__}/docs/g.png">'
+        f'<a href="https://github.com/ada/mlgen/blob/v{__version__}/docs/h.md"><a href="#i">'
     )
 
 
