@@ -10,7 +10,7 @@
     + "cannot could did do does doing for from get gets getting got had has have how i if in into is it its just "
     + "let may me might must my need needs no not of off on only or our out should so some than that the their "
     + "them then there these they this to too until use uses using want was way we were what when where which "
-    + "while who why will with without won would you your").split(" "));
+    + "while who why will with without won would you your dont doesnt cant hows im ive whats").split(" "));
 
   /** Return the part that the forms of an English word share: "retr" for "retry" and "retries". */
   function stem(word) {
