@@ -10,7 +10,7 @@
     + "cannot could did do does doing for from get gets getting got had has have how i if in into is it its just "
     + "let may me might must my need needs no not of off on only or our out should so some than that the their "
     + "them then there these they this to too until use uses using want was way we were what when where which "
-    + "while who why will with without won would you your").split(" "));
+    + "while who why will with without won would you your dont doesnt cant hows im ive whats").split(" "));
 
   /** Return the part that the forms of an English word share: "retr" for "retry" and "retries". */
   function stem(word) {
@@ -118,20 +118,36 @@
   }
 
   const post = Worker.prototype.postMessage, engines = new WeakMap();
+  let starting;
+  const config = () => JSON.parse(document.getElementById("__config").textContent);
+
+  /** Start the worker that answers the queries to another one. Return a promise that it is ready. */
+  const start = (worker, data) => new Promise(ready => {
+    const engine = { worker: new Worker(config().search), queries: [],
+      words: vocabulary(data), separator: new RegExp(data.config.separator) };
+    engine.worker.onmessage = ({ data }) => {
+      const words = data.type === RESULT && engine.queries.shift();
+      if (words) sort(data.data.items, words, engine.words);
+      worker.dispatchEvent(new MessageEvent("message", { data }));
+      ready();
+    };
+    engines.set(worker, engine);
+    post.call(engine.worker, { type: SETUP, data });
+  });
+
+  /** Start it for a search that was set up before this script was loaded. */
+  const late = async worker => {
+    const file = await fetch(new URL(`${config().base}/search/search_index.json`, location.href));
+    await start(worker, { ...await file.json(), options: {} });
+  };
+
   Worker.prototype.postMessage = function (message, ...rest) {
-    if (message?.type === SETUP && message.data?.docs && !engines.has(this)) {
-      const { search } = JSON.parse(document.getElementById("__config").textContent);
-      const engine = { worker: new Worker(search), queries: [],
-        words: vocabulary(message.data), separator: new RegExp(message.data.config.separator) };
-      engine.worker.onmessage = ({ data }) => {
-        const words = data.type === RESULT && engine.queries.shift();
-        if (words) sort(data.data.items, words, engine.words);
-        this.dispatchEvent(new MessageEvent("message", { data }));
-      };
-      engines.set(this, engine);
-      return post.call(engine.worker, message);
-    }
+    if (message?.type === SETUP && message.data?.docs && !engines.has(this)) return void start(this, message.data);
     const engine = engines.get(this);
+    if (!engine && message?.type === QUERY) {
+      starting ||= late(this);
+      return void starting.then(() => this.postMessage(message, ...rest));
+    }
     if (!engine) return post.call(this, message, ...rest);
     if (message?.type === QUERY) {
       const words = parse(message.data, engine.words, engine.separator);
