@@ -51,7 +51,8 @@ def test_features_and_the_step_add_their_modules():
     every = archives.modules(archive(archives.plan(FEATURES)))
     step = archives.modules(archive(archives.plan(), step=True))
 
-    assert {"gate", "in_place", "progress", "reports", "server", "stall"} == every - least
+    features = {"gate", "in_place", "last_log", "progress", "reports", "server", "stall"}
+    assert features == every - least
     assert {"attempt", "step"} == step - least
     assert {"__main__", "attempt", "step"} == set(MODULES) - every
 

@@ -81,7 +81,7 @@ def test_only_the_restart_policy_of_a_role_changes():
 
     result = of_workflow(topology(worker, backoff_limit=0))
 
-    assert result == topology(replace(worker, restart="Workflow"), backoff_limit=0)
+    assert result.roles == (replace(worker, restart="Workflow"),)
 
 
 @pytest.mark.parametrize(
