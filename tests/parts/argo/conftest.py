@@ -39,7 +39,7 @@ def programs(request):
 
 @pytest.fixture(scope="session")
 def cluster(programs, started, tmp_path_factory):
-    """A cluster with this version of the controller, its resources, the executor and `argo`."""
+    """A cluster with this version of the controller, the executor and the command `argo`."""
     folder = tmp_path_factory.mktemp("argo")
     controller, root = folder / "workflow-controller", folder / "root"
     image = f"mlgen.test/argoexec:{programs.name.removeprefix('argo-')}"
@@ -50,6 +50,4 @@ def cluster(programs, started, tmp_path_factory):
     own = {"workflow-controller": controller, "argo": programs / "argo"}
     created = started(private(programs=own))
     created.run("sh", "-c", IMPORT, "import", root, image, stdout=subprocess.DEVNULL)
-    crds = HOME / programs.name / "manifests/base/crds/full"
-    created.run("kubectl", "apply", "--server-side", "--force-conflicts", "-k", crds)
     return created
