@@ -213,8 +213,8 @@ def replaced_alone(topology: Topology) -> str:
         fails = [f"if a replica{which[effect]} fails: {effect}" for effect in effects]
         text = f"{', '.join(fails)}. If one is {DISRUPTED}: {ALONE}"
     peers = f"{named(launchers)} may fail" if launchers else "its peers may hang"
-    cure = ". To restart all: runPolicy.restartScope: All" if topology.job.supervisor else ""
-    return f"{text}, and {peers}{cure}"
+    advice = ". To restart all: runPolicy.restartScope: All" if topology.job.supervisor else ""
+    return f"{text}, and {peers}{advice}"
 
 
 def _has_waiting_peers(topology: Topology, role: Role) -> bool:

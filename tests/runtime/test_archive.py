@@ -29,7 +29,7 @@ SETS = [
 WORKLOADS = [{"kind": "Job", "name": "mnist-worker", "role": "worker", "retryable": "any"}]
 PLAN = {"job": "mnist", "deciding": ["mnist-worker"], "workloads": WORKLOADS}
 GANG = {**PLAN, "restartScope": ["worker"], "backoffLimit": 1}
-NAMES = {"in_place": "inPlace"}
+NAMES = {"in_place": "inPlace", "keep_last_log": "keepLastLog"}
 
 (CONTAINER, CLEAN) = (
     item["container"]
@@ -144,7 +144,7 @@ STEP |= {"BACKOFF_LIMIT": "0", "BACKOFF_SECONDS": "1"}
 def test_each_supervisor_watches_and_asks(python, written, served, account, used):  # noqa: F811
     """It ends because the namespace is being deleted, as soon as all its threads have started."""
     (own,) = free_ports(1)
-    values = {"port": own, "in_place": True, "progress": True}
+    values = dict.fromkeys(FEATURES, True) | {"port": own}
     path = written(used)
     plan = path.with_name("plan.json")
     plan.write_text(json.dumps(GANG | {NAMES.get(name, name): values[name] for name in used}))
