@@ -226,6 +226,8 @@ class Role:
         restart: Never, OnFailure, ExitCode or Workflow; ignored if it serves. Workflow: any failure
             of a replica fails its Job, and the workflow restarts the whole job. Always: a Job that
             restarts its replicas without a limit.
+        rejoins: True if the framework restarts single replicas by default, because one that has
+            restarted can join its peers again.
         gang: True if it restarts together with the other roles in the gang.
         alone: True if a failed replica restarts alone, although the role is in the gang. The gang
             then restarts only if a replica is preempted, drained or lost.
@@ -265,6 +267,7 @@ class Role:
     success: Success | None = None
     index: int | None = None
     restart: str = "Never"
+    rejoins: bool = False
     gang: bool = False
     alone: bool = False
     in_place: bool = False

@@ -438,6 +438,7 @@ class Planner:
             # is replaced. A Job replaces it with a pod of another name.
             serves=policy == "Always" and (named or self.job.scheduling.gang != "kueue"),
             restart=policy,
+            rejoins=restart is not None,
             gang=_lifecycle.is_in_gang(self.job, spec.name),
             alone=spec.restart_scope is not None,
             success=success if fields.get("decides") else None,

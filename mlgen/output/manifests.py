@@ -220,7 +220,7 @@ def replaced_alone(topology: Topology) -> str:
 def _has_waiting_peers(topology: Topology, role: Role) -> bool:
     """Return True for ranks that may not continue when one of them is replaced.
 
-    They continue if they depend only on servers, or if the framework restarts a rank by default.
+    They continue if they depend only on servers, or if a rank that has restarted joins them again.
     """
     idle = topology.idle
     may_fail = role.tolerates_failure or (role.success is not None and role.success.needed)
@@ -228,7 +228,7 @@ def _has_waiting_peers(topology: Topology, role: Role) -> bool:
         return False
     if role.endless:
         return (role.max_replicas or 0) <= role.replicas
-    admits = role.max_replicas or (role.restart != "Never" and role.spec.restart_policy is None)
+    admits = role.max_replicas or (role.rejoins and role.restart != "Never")
     servers = [each for each in topology.roles if each.endless and each.name in idle]
     return role.keeps_rank or not (admits or servers)
 
