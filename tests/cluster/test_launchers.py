@@ -29,7 +29,7 @@ CELLS = (
 
 @pytest.fixture(scope="module")
 def results(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mount folders
-    """The results of the jobs, which run at the same time. `README` is the job of that page."""
+    """The results of the jobs, which run at the same time. `index` is the job of the home page."""
     skip_without("mlgen.test/torch:2", "torch2", shared_namespace.environment)
     folders = {name: tmp_path_factory.mktemp(name) for name in ("wikipedia", "checkpoints")}
     plays = {
@@ -38,18 +38,18 @@ def results(shared_namespace, here, tmp_path_factory):  # noqa: ARG001 - pods mo
         )
         for launcher, death in CELLS
     }
-    plays["README"] = readme(shared_namespace, folders["checkpoints"])
+    plays["index"] = home_page(shared_namespace, folders["checkpoints"])
     with ExitStack() as claims, ThreadPoolExecutor(len(plays)) as pool:
         for name, folder in folders.items():
             claims.enter_context(bound(shared_namespace, name, folder))
         return dict(zip(plays, pool.map(Play.run, plays.values()), strict=True))
 
 
-def readme(namespace, folder):
-    """Return the README's job without GPUs, with an existing image and a rank that is killed."""
+def home_page(namespace, folder):
+    """Return the home page's job without GPUs, with an existing image and a rank that is killed."""
     play = Play(namespace, folder, LAUNCHERS["torchrun"], DEATHS["SIGKILL"])
     text = re.search(
-        r"```yaml title=\"bert.yaml\"\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+        r"```yaml title=\"job.yaml\"\n(.*?)```", (ROOT / "docs/index.md").read_text(), re.DOTALL
     )
     document = YAML(typ="safe").load(text[1])
     play.job, code = document["metadata"]["name"], play.spec["volumes"]["code"]
@@ -63,6 +63,6 @@ def readme(namespace, folder):
     return play
 
 
-@pytest.mark.parametrize("cell", [*CELLS, "README"], ids=str)
+@pytest.mark.parametrize("cell", [*CELLS, "index"], ids=str)
 def test_a_job_ends_as_documented(results, cell):
     assert not results[cell].problems, "\n".join(results[cell].problems)
