@@ -7,6 +7,8 @@ import socket
 from contextlib import ExitStack
 from copy import deepcopy
 from functools import cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from itertools import islice
 from pathlib import Path
 
@@ -39,6 +41,14 @@ def missing(reason):
     if os.environ.get("CI") == "true" and (ROOT.parent / "shared").exists():
         pytest.fail(f"CI has to install what tests need: {reason}")
     pytest.skip(reason)
+
+
+def script_of_ci(name):
+    """Return a program in .ci, which has no suffix, as a module."""
+    loader = SourceFileLoader(name.replace("-", "_"), str(ROOT / ".ci" / name))
+    module = module_from_spec(spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
 
 
 def stem(value):

@@ -2,12 +2,10 @@
 
 import re
 import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 
 import pytest
 from packaging.requirements import Requirement
-from support import ROOT, load
+from support import ROOT, load, script_of_ci
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -126,10 +124,7 @@ def test_ci_has_no_rights_to_lose():
 
 @pytest.fixture(scope="module")
 def audit():
-    loader = SourceFileLoader("audit", str(ROOT / ".ci/audit"))
-    module = module_from_spec(spec_from_loader("audit", loader))
-    loader.exec_module(module)
-    return module
+    return script_of_ci("audit")
 
 
 FOUND = {"id": "CVE-2026-1", "fix_versions": ["2.1", "3.0"]}

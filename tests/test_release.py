@@ -3,13 +3,11 @@
 import json
 import re
 import subprocess
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 
 import pytest
 import yaml
 from jsonschema import Draft7Validator
-from support import ROOT, load
+from support import ROOT, load, script_of_ci
 
 from mlgen import __version__
 
@@ -30,10 +28,7 @@ PLACES = {
 
 @pytest.fixture(scope="module")
 def script():
-    loader = SourceFileLoader("release", str(ROOT / ".ci/release"))
-    module = module_from_spec(spec_from_loader("release", loader))
-    loader.exec_module(module)
-    return module
+    return script_of_ci("release")
 
 
 @pytest.fixture

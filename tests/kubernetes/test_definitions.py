@@ -1,11 +1,9 @@
 """The API schema equals the schema in the package, and contains the versions of each field."""
 
 import json
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 
 import pytest
-from support import ROOT, missing
+from support import ROOT, missing, script_of_ci
 
 from mlgen.kubernetes.schema import SCALARS
 from mlgen.kubernetes.versions import (
@@ -20,16 +18,9 @@ from mlgen.kubernetes.versions import (
 FILE = ROOT / "schemas/kubernetes/api.json"
 
 
-def script():
-    loader = SourceFileLoader("kubernetes_schemas", str(ROOT / ".ci/kubernetes-schemas"))
-    module = module_from_spec(spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
-
-
 def test_the_file_is_what_the_script_writes():
     try:
-        content = script().content()
+        content = script_of_ci("kubernetes-schemas").content()
     except FileNotFoundError as error:
         missing(f"kubernetes-validate is too old: {error}")
 
