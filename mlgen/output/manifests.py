@@ -163,7 +163,8 @@ def summary(rendered: Rendered) -> str:
         lines += _wrapped(f"supervisor permissions: {PERMISSIONS}")
     if rendered.reapply:
         lines += _wrapped(rendered.reapply)
-    lines += _wrapped(failure) if (failure := replaced_alone(topology)) else []
+    if alone := replaced_alone(topology):
+        lines += _wrapped(". ".join(alone))
     lines += stopped(topology)
     if topology.cleanup:
         lines.append(f"  cleanup after training: {topology.cleanup}")
@@ -190,15 +191,15 @@ def stopped(topology: Topology) -> list[str]:
 ALONE, DISRUPTED = "only that replica restarts", "preempted, drained or lost"
 
 
-def replaced_alone(topology: Topology) -> str:
-    """Return what happens if one of several ranks that wait for each other fails or is replaced.
+def replaced_alone(topology: Topology) -> list[str]:
+    """Return the effects of a lost rank on the ranks that wait for it, as sentences without dots.
 
-    "" if they restart together, or if the others continue without it.
+    The list is empty if they restart together, or if the others continue without it.
     """
     ranks = [role for role in topology.roles if _has_waiting_peers(topology, role)]
     ranks = [role for role in ranks if role.endless] or ranks
     if topology.job.workflow or sum(role.replicas for role in ranks) <= 1:
-        return ""
+        return []
     launchers = [role.name for role in topology.roles if role.decides and ranks[0].endless]
     effects: dict[str, list[str]] = {}
     for name, (role, *_) in topology.by_name.items():
@@ -208,13 +209,15 @@ def replaced_alone(topology: Topology) -> str:
     if len(effects) == 1 and not launchers:
         which = dict.fromkeys(effects, "")
     if [*effects] == [ALONE]:
-        text = f"if a replica{which[ALONE]} fails, or is {DISRUPTED}: {ALONE}"
+        sentences = [f"if a replica{which[ALONE]} fails, or is {DISRUPTED}: {ALONE}"]
     else:
         fails = [f"if a replica{which[effect]} fails: {effect}" for effect in effects]
-        text = f"{', '.join(fails)}. If one is {DISRUPTED}: {ALONE}"
+        sentences = [", ".join(fails), f"If one is {DISRUPTED}: {ALONE}"]
     peers = f"{named(launchers)} may fail" if launchers else "its peers may hang"
-    advice = ". To restart all: runPolicy.restartScope: All" if topology.job.supervisor else ""
-    return f"{text}, and {peers}{advice}"
+    sentences[-1] += f", and {peers}"
+    if topology.job.supervisor:
+        sentences.append("To restart all: runPolicy.restartScope: All")
+    return sentences
 
 
 def _has_waiting_peers(topology: Topology, role: Role) -> bool:

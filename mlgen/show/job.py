@@ -56,7 +56,7 @@ def page(rendered: Rendered) -> str:
         deciding=joined,
         one_decides="replicas" not in joined and (anyone or len(deciding) == 1),
         exits=endings(topology, rows, plan),
-        alone=[f"{each[0].upper()}{each[1:]}" for each in alone.split(". ")[-2:] if each],
+        alone=[f"{each[0].upper()}{each[1:]}" for each in alone[-2:]],
         lasting=list(dict.fromkeys(r.name for r in topology.roles if r.serves or r.endless)),
         plan=plan,
         starts={role.name: _start(role) for role in topology.roles if role.orders},
